@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-import pytest_asyncio
 from sqlalchemy import text
 
 from queues.errors import Fenced
@@ -21,13 +20,6 @@ async def identity(database: Database) -> LedgerRecord:
 async def next_admission(database: Database) -> int:
     async with database.transaction() as tx:
         return int(await tx.scalar(text("SELECT nextval(pg_get_serial_sequence('admissions', 'id'))")) or 0)
-
-
-@pytest_asyncio.fixture
-async def muster(database: str):  # type: ignore[no-untyped-def]
-    connected = await Database.connect(database)
-    yield connected
-    await connected.close()
 
 
 async def test_a_new_ledger_has_an_id_and_no_term(muster: Database) -> None:

@@ -48,11 +48,11 @@ async def drop_postings(followed: Followed, now: int, half_lives: frozenset[int]
     return dropped
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "page"), [(0, 3), (1, 3), (2, reading.PAGE_ROWS)])
 async def test_whatever_was_summed_up_and_dropped_a_new_leader_knows_the_same(
-    muster: Database, seed: int, monkeypatch: pytest.MonkeyPatch
+    muster: Database, seed: int, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "PAGE_ROWS", 3)
+    monkeypatch.setattr(reading, "PAGE_ROWS", page)
     chance = random.Random(seed)
     names = [f"j{number}" for number in range(30)]
     harness = await stage_of(muster, *names)

@@ -18,18 +18,6 @@ from queues.workload import AdmissionId, FlavorName, WorkloadKey
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, gpus, key, queue
 
 
-async def test_an_admission_is_posted_along_the_path_and_on_its_nodes(muster: Database) -> None:
-    harness = await LedgerHarness.begin(
-        muster, [queue("team"), queue("a", "team")], {"n1": 8, "n2": 8}, ["j1"]
-    )
-
-    verdict = await harness.admit(gang("j1", "a", "n1 n1 n2", takes=2))
-
-    assert verdict.rejected == {}
-    assert await harness.balances() == {"a": (6, 6, 6), "team": (0, 6, 6), "root": (0, 6, 6)}
-    assert await harness.on_nodes() == {"n1": 4, "n2": 2}
-
-
 async def test_a_gang_above_its_queue_is_dropped_whole_and_the_others_stand(muster: Database) -> None:
     harness = await LedgerHarness.begin(
         muster, [queue("a", capability=3), queue("b")], {"n1": 8}, ["j1", "j2", "j3"]
@@ -88,14 +76,6 @@ async def test_ids_grow_in_the_order_of_the_plan(muster: Database) -> None:
     assert [row[0] for row in rows] == ids
 
 
-async def test_an_ancestors_limit_counts_too(muster: Database) -> None:
-    harness = await LedgerHarness.begin(
-        muster, [queue("team", capability=3), queue("a", "team"), queue("b", "team")], {"n1": 8}, ["j1", "j2"]
-    )
-    verdict = await harness.admit(gang("j1", "a", "n1 n1"), gang("j2", "b", "n1 n1"))
-    assert verdict.rejected[1].queue == "team"
-
-
 async def test_nobody_gets_what_another_queue_is_guaranteed(muster: Database) -> None:
     harness = await LedgerHarness.begin(
         muster, [queue("a", guarantee=6), queue("b")], {"n1": 8}, ["j1", "j2", "j3", "j4"]
@@ -107,13 +87,6 @@ async def test_nobody_gets_what_another_queue_is_guaranteed(muster: Database) ->
     verdict = await harness.admit(gang("j3", "a", ["n1"] * 6), gang("j4", "a", "n1"))
     assert set(verdict.accepted) == {0}
     assert await harness.balances() == {"a": (6, 6, 6), "b": (2, 2, 2), "root": (0, 8, 8)}
-
-
-async def test_a_node_is_never_given_more_than_it_has(muster: Database) -> None:
-    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 2, "n2": 8}, ["j1", "j2"])
-    verdict = await harness.admit(gang("j1", "a", "n1 n1 n1"), gang("j2", "a", "n1 n1 n2"))
-    assert (verdict.rejected[0].code, verdict.rejected[0].node) == ("NodeFull", "n1")
-    assert await harness.on_nodes() == {"n1": 2, "n2": 1}
 
 
 async def test_a_node_that_is_gone_or_cordoned_takes_nothing_new(muster: Database) -> None:

@@ -214,28 +214,6 @@ async def test_queue_versions_say_who_changed_what(muster: Database) -> None:
         ]
 
 
-async def test_use_moves_with_a_queue_that_gets_another_parent(muster: Database) -> None:
-    harness = await LedgerHarness.begin(muster, [queue("x"), queue("y"), queue("a", "x")], {"n1": 4}, ["j1"])
-    (id_,) = (await harness.admit(gang("j1", "a", "n1 n1"))).accepted.values()
-    await harness.queues(queue("a", "y"))
-    assert await harness.balances() == {"a": (2, 2, 2), "y": (0, 2, 2), "root": (0, 2, 2)}
-    await harness.free(id_, 0, 1)
-    assert await harness.balances() == {}
-
-
-async def test_a_guarantee_counts_upwards_as_soon_as_it_is_written(muster: Database) -> None:
-    harness = await LedgerHarness.begin(muster, [queue("x"), queue("a", "x", guarantee=3)], {"n1": 9}, ["j1"])
-    assert await harness.balances() == {"x": (0, 0, 3), "root": (0, 0, 3)}
-    (id_,) = (await harness.admit(gang("j1", "a", "n1 n1"))).accepted.values()
-    assert await harness.balances() == {"a": (2, 2, 2), "x": (0, 2, 3), "root": (0, 2, 3)}
-    await harness.queues(queue("a", "x", guarantee=1))
-    assert await harness.balances() == {"a": (2, 2, 2), "x": (0, 2, 2), "root": (0, 2, 2)}
-    await harness.free(id_, 0, 1)
-    assert await harness.balances() == {"x": (0, 0, 1), "root": (0, 0, 1)}
-    await harness.queues(removed=["a"])
-    assert await harness.balances() == {}
-
-
 async def test_a_removed_queue_counts_where_it_did_until_it_holds_nothing(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, [queue("x"), queue("a", "x")], {"n1": 4}, ["j1", "j2"])
     (id_,) = (await harness.admit(gang("j1", "a", "n1 n1"))).accepted.values()

@@ -9,45 +9,14 @@ from sqlalchemy import text
 
 from queues.plan import Adopt
 from queues.quota.accounts import Account
-from queues.quota.decayed_usage import HORIZON, NO_PAST, UsageHolder, oldest_block
+from queues.quota.decayed_usage import NO_PAST, UsageHolder, oldest_block
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.read import past_use as bygone
-from queues.sql.read.past_use import PAGE_ROWS, UsageReader, past_use
+from queues.sql.read.past_use import UsageReader, past_use
 from queues.workload import NO_FLAVOR, FlavorName
 from tests.sql.followed_usage import HALF_LIFE, A, B, Followed, seat, stage_of, wanted
 from tests.sql.ledger_harness import GPU, GPUS, NOW
-
-
-@pytest.mark.parametrize("page", [3, PAGE_ROWS])
-async def test_a_new_leader_reads_what_the_old_one_remembered(
-    muster: Database, page: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bygone, "PAGE_ROWS", page)
-    chance = random.Random(7)
-    names = [f"j{number}" for number in range(40)]
-    fading = {A: frozenset({HALF_LIFE, 3601}), B: frozenset({HALF_LIFE})}
-    harness = await stage_of(muster, *names)
-    followed = Followed(harness, fading, NOW)
-    now, ids = NOW, []
-    for name in names:
-        now += chance.randrange(40_000)
-        count = chance.randrange(1, 4)
-        seats = tuple(
-            seat({"cpu": chance.randrange(10**9), "memory": 10**15}, number, chance.choice(["", "h100"]))
-            for number in range(count)
-        )
-        user = chance.choice(["ann", "bob", ""])
-        ids.append(await followed.take(name, chance.choice([A, B]), user, seats, now))
-        for _ in range(2):
-            some = frozenset(chance.sample(range(3), chance.randrange(4)))
-            await followed.give_back(chance.choice(ids), some & {0, 1, 2}, now + chance.randrange(5))
-        now += 5
-
-        assert await followed.read(now) == followed.memories.freeze(now).rows
-
-    assert {holder.half_life for holder in await followed.read(now)} == {HALF_LIFE, 3601}
-    assert await followed.read(now + (HORIZON + 1) * HALF_LIFE) == {}
 
 
 async def test_a_replica_that_is_asked_now_and_then_knows_what_a_new_leader_would_read(
