@@ -122,6 +122,13 @@ def test_a_device_that_goes_away_during_a_read_is_lost_in_this_read(node: FakeNv
     assert by_id(nvidia)[gpu].lost
 
 
+def test_a_device_that_is_plugged_in_is_read_at_once(node: FakeNvml, nvidia: Nvidia) -> None:
+    first = node.add_device()
+    nvidia.read()
+    second = node.add_device("A100")
+    assert [device.id for device in nvidia.read().devices] == [first, second]
+
+
 def test_where_the_library_does_not_start_again_a_lost_device_is_still_told(
     node: FakeNvml, nvidia: Nvidia
 ) -> None:
