@@ -27,6 +27,15 @@ def test_a_device_without_links_has_a_way_over_the_bus(node: FakeNvml, nvidia: N
     assert paths[6, 7] is PciePath.SYSTEM
 
 
+def test_the_ways_are_asked_again_when_mig_is_switched(node: FakeNvml, nvidia: Nvidia) -> None:
+    first, _ = node.add_device(), node.add_device()
+    assert links(nvidia)[0, 1].peer_access is True
+    node.partition(first, "1g.10gb")
+    assert links(nvidia)[0, 1].peer_access is False
+    node.whole(first)
+    assert links(nvidia)[0, 1].peer_access is True
+
+
 def test_after_a_restart_of_the_driver_links_are_asked_about_again(node: FakeNvml, nvidia: Nvidia) -> None:
     gpus = [node.add_device(nvlinks="switched") for _ in range(2)]
     assert links(nvidia)[0, 1].version == 4

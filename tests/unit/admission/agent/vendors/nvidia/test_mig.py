@@ -37,6 +37,12 @@ def test_each_instance_is_told_with_its_profile_and_its_place(node: FakeNvml, nv
     )
 
 
+def test_where_the_place_may_not_be_asked_for_it_stays_unknown(node: FakeNvml, nvidia: Nvidia) -> None:
+    node.fail("nvmlDeviceGetGpuInstanceById", 4)
+    node.partition(node.add_device(), "1g.10gb")
+    assert [(each.start, each.size) for each in instances(nvidia)] == [(None, None)]
+
+
 def test_after_a_restart_of_the_driver_instances_are_asked_about_again(
     node: FakeNvml, nvidia: Nvidia
 ) -> None:

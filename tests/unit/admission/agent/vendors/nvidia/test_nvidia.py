@@ -129,6 +129,26 @@ def test_a_device_that_is_plugged_in_is_read_at_once(node: FakeNvml, nvidia: Nvi
     assert [device.id for device in nvidia.read().devices] == [first, second]
 
 
+def test_a_device_that_was_exchanged_between_two_reads_is_seen_by_the_next(
+    node: FakeNvml, nvidia: Nvidia
+) -> None:
+    old = node.add_device()
+    nvidia.read()
+    node.unplug(old)
+    new = node.replace(old)
+    assert [(device.id, device.index, device.lost) for device in nvidia.read().devices] == [(new, 0, False)]
+
+
+def test_a_device_in_the_place_of_a_lost_one_takes_its_index(node: FakeNvml, nvidia: Nvidia) -> None:
+    old, other = node.add_device(), node.add_device()
+    nvidia.read()
+    place = bytes(node.device(old).bus_id)
+    node.unplug(old)
+    nvidia.read()
+    new = node.add_device("A100", bus_id=place)
+    assert [(device.id, device.index) for device in nvidia.read().devices] == [(new, 0), (other, 1)]
+
+
 def test_where_the_library_does_not_start_again_a_lost_device_is_still_told(
     node: FakeNvml, nvidia: Nvidia
 ) -> None:
