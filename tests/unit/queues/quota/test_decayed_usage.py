@@ -90,6 +90,10 @@ def test_a_weight_doubles_exactly_with_each_half_life_and_grows_all_the_time() -
             before = units << block - first
 
 
+def test_what_was_given_back_at_once_is_no_use() -> None:
+    assert remembered(posted([(A, "ann", 4, DAY, DAY)])).freeze(NOW).rows == NO_PAST.rows
+
+
 def test_past_use_is_the_average_whose_weights_halve_in_a_half_life() -> None:
     tail = HALF_LIFE // 64
     for since, until in ((2 * DAY, DAY), (30 * DAY, 3 * DAY), (9 * DAY, 9 * DAY - 3600)):
