@@ -167,7 +167,7 @@ def test_victims_that_free_more_than_is_needed_break_their_law(
 
 def test_what_is_freed_and_left_to_chance_breaks_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preemption.SpareRoom, "claim", lambda _: None)
-    is_broken_in(full_worlds(), idle_devices.what_is_freed_is_claimed)
+    is_broken_in(full_worlds(), idle_devices.what_is_freed_is_claimed, first=27)
 
 
 def test_a_claim_that_holds_nothing_once_it_was_tried_breaks_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
