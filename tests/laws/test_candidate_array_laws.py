@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from admission.engine.preemption.candidate_arrays import CandidateArrays, CandidateMask
 from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth
 from admission.engine.snapshot import Snapshot
 from tests.laws.laws.preemption import full_worlds, plan_of
 from tests.laws.planted.bug import Bug, is_broken_in
+from tests.laws.worlds.settings import in_worlds
 
 _allowed = CandidateArrays.allowed
 
@@ -40,7 +41,7 @@ def nobody_is_left_out(snapshot: Snapshot) -> None:
     assert left_out(snapshot) == []
 
 
-@settings(max_examples=80)
+@in_worlds(80)
 @given(full_worlds())
 def test_nobody_is_left_out_who_may_go(snapshot: Snapshot) -> None:
     nobody_is_left_out(snapshot)

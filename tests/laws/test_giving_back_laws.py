@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from msgspec import structs
 
 from admission.engine.preemption import protection, rules, running
@@ -13,8 +13,9 @@ from admission.engine.snapshot import Snapshot
 from tests.laws.laws import giving_back
 from tests.laws.laws.giving_back import Borrowers, borrowers
 from tests.laws.planted.bug import Bug, is_broken, tried
+from tests.laws.worlds.settings import in_worlds
 
-lives = settings(max_examples=40)
+lives = in_worlds(40)
 
 
 @lives

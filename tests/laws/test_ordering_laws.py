@@ -3,7 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.order.line import ClassQueue, Line, QueueKeys
@@ -16,6 +16,7 @@ from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import GPU, NOW, trees
 
 ACCOUNT = Account(NO_FLAVOR, GPU)
@@ -219,7 +220,7 @@ class Plain:
         )
 
 
-@settings(max_examples=200)
+@in_worlds(200)
 @given(lines(), st.data())
 def test_heads_come_in_the_order_of_the_plain_form(
     made: tuple[QueueTree, list[LineEntry]], data: st.DataObject

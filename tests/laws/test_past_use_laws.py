@@ -10,8 +10,9 @@ from queues.quota.decayed_usage import DecayedUsage
 from tests.laws.laws import past_use
 from tests.laws.laws.past_use import QUEUES, World, worlds
 from tests.laws.planted.bug import Bug, is_broken_in
+from tests.laws.worlds.settings import in_worlds
 
-few = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+few = settings(in_worlds(60), suppress_health_check=list(HealthCheck))
 
 
 @few

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from admission.engine.nodes.levels import HOST
@@ -11,8 +11,9 @@ from queues.resources import GPU, Resources
 from queues.workload import HostPort, PodSet
 from tests.laws.worlds import placement
 from tests.laws.worlds.placement import BLOCK, RACK, answer, clusters, counted, domain, room, ways
+from tests.laws.worlds.settings import in_worlds
 
-search = settings(max_examples=150)
+search = in_worlds(150)
 
 
 @search

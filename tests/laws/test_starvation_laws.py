@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from admission.engine.backfill import coming_room, departures, reservation, reserved_space
 from admission.engine.pending.empty_cluster import EmptyCluster
@@ -12,8 +12,9 @@ from admission.engine.preemption import rules, running, search
 from tests.laws.laws import starvation
 from tests.laws.laws.starvation import CLEARING, DUE, PEACE, VAIN, Crowd, Removal, crowds, removals
 from tests.laws.planted.bug import Bug, is_broken
+from tests.laws.worlds.settings import in_worlds
 
-lives = settings(max_examples=20)
+lives = in_worlds(20)
 
 
 @lives
@@ -42,7 +43,7 @@ def test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed_it(cro
     starvation.waits_at_most_for_those_who_run_after_two_weeks(crowd)
 
 
-@settings(max_examples=100)
+@in_worlds(100)
 @given(removals())
 def test_starvation_is_bounded_room_in_pieces_is_for_the_first_in_line(removal: Removal) -> None:
     starvation.gets_the_room_that_comes_back_in_pieces(removal)

@@ -13,6 +13,7 @@ from admission.agent.xids import XidClass
 from tests.laws.laws import device_health
 from tests.laws.planted.bug import Bug, is_broken_in
 from tests.laws.worlds.device_health import History, histories
+from tests.laws.worlds.settings import in_worlds
 
 LAWS: tuple[Callable[[History], None], ...] = (
     device_health.a_device_with_a_certain_problem_is_never_healthy,
@@ -25,7 +26,7 @@ LAWS: tuple[Callable[[History], None], ...] = (
     device_health.nothing_is_written_while_no_condition_changes,
 )
 
-many = settings(max_examples=150, suppress_health_check=list(HealthCheck))
+many = settings(in_worlds(150), suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)

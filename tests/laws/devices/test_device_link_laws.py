@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import combinations
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.engine.decide import decide
@@ -19,6 +19,7 @@ from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device
 from queues.workload import DevicePlace, DevicePlaces, DeviceShare, NodeName, PodSet, QueueName, Workload
 from tests.builders.decided_work import a_snapshot
 from tests.builders.device_numbers import devices_in, gpu_workload
+from tests.laws.worlds.settings import in_worlds
 
 Score = tuple[int, list[int], int, int]
 
@@ -49,7 +50,7 @@ def score(chosen: tuple[int, ...], free: frozenset[int], of_node: tuple[DevicePl
     )
 
 
-@settings(max_examples=400)
+@in_worlds(400)
 @given(places(), st.data())
 def test_no_choice_of_devices_is_linked_better(of_node: tuple[DevicePlace, ...], data: Any) -> None:
     free = frozenset(data.draw(st.sets(st.sampled_from([each.number for each in of_node]), min_size=1)))
@@ -129,7 +130,7 @@ def seats_on(plan: Plan, node: NodeName) -> list[Seat]:
     return [seat for admit in plan.admits for seat in admit.seats if seat.node == node]
 
 
-@settings(max_examples=150)
+@in_worlds(150)
 @given(nodes(), workloads())
 def test_no_linked_device_is_given_out_twice(of_cluster: list[Node], pending: list[Workload]) -> None:
     snapshot, plan = decided(of_cluster, pending)
@@ -148,7 +149,7 @@ def _owner(plan: Plan, seat: Seat) -> Any:
     return next(admit.workload for admit in plan.admits if any(each is seat for each in admit.seats))
 
 
-@settings(max_examples=150)
+@in_worlds(150)
 @given(nodes(), workloads())
 def test_devices_of_a_pod_that_asks_for_one_island_are_in_one(
     of_cluster: list[Node], pending: list[Workload]
@@ -164,7 +165,7 @@ def test_devices_of_a_pod_that_asks_for_one_island_are_in_one(
             assert len({place.island for place in links.each if place.number in numbers}) <= 1
 
 
-@settings(max_examples=150)
+@in_worlds(150)
 @given(nodes(), st.integers(1, 4), st.booleans(), st.booleans())
 def test_as_many_pods_of_whole_devices_fit_as_there_is_room_for(
     of_cluster: list[Node], gpus: int, linked: bool, alone: bool
@@ -190,7 +191,7 @@ def _room(node: Node, gpus: int, linked: bool) -> int:
     return min(sum(max(0, units - unknown) // gpus for units in untouched.values()), free // gpus)
 
 
-@settings(max_examples=100)
+@in_worlds(100)
 @given(nodes(), workloads())
 def test_no_islands_are_split_though_one_has_room(of_cluster: list[Node], pending: list[Workload]) -> None:
     snapshot, plan = decided(of_cluster, pending[:1])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.admissions import Seat
@@ -21,6 +21,7 @@ from queues.quota.posting import (
 from queues.quota.queue import ROOT
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName
+from tests.laws.worlds.settings import in_worlds
 
 RESOURCES = ("cpu", "nvidia.com/gpu")
 FLAVORS = (NO_FLAVOR, FlavorName("h100"))
@@ -139,7 +140,7 @@ def balances(books: Books) -> dict[QueueAccount, Move]:
     return {account: move for account, move in found.items() if move != Move()}
 
 
-@settings(max_examples=150)
+@in_worlds(150)
 @given(data=st.data(), plain=plain_books())
 def test_balances_are_the_sums_over_open_seats_and_no_limit_is_passed(
     data: st.DataObject, plain: Plain
@@ -172,7 +173,7 @@ def test_balances_are_the_sums_over_open_seats_and_no_limit_is_passed(
     assert all(balance.used == 0 for balance in books.nodes.values())
 
 
-@settings(max_examples=100)
+@in_worlds(100)
 @given(plain=plain_books(), data=st.data())
 def test_balances_from_scratch_are_the_balances_kept_step_by_step(plain: Plain, data: st.DataObject) -> None:
     queues = st.sampled_from([name for name in plain.parents if name != ROOT])
@@ -185,7 +186,7 @@ def test_balances_from_scratch_are_the_balances_kept_step_by_step(plain: Plain, 
     assert plain.every() == balance_all(plain.parents, own, plain.guarantees)
 
 
-@settings(max_examples=50)
+@in_worlds(50)
 @given(plain=plain_books(), gang=gangs)
 def test_what_moves_is_what_changed(plain: Plain, gang: tuple[Seat, ...]) -> None:
     books = books_of(plain)

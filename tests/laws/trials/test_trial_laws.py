@@ -1,15 +1,16 @@
 """A trial says what happens: when the same is submitted to the same cluster. And it leaves no trace."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.replay.snapshot_file import save
 from queues.workload import QueueName
 from tests.builders.trials.worlds_in_memory import GPU, WorldInMemory, compared_with
+from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.trials import clusters, happened, objects, submit, told
 
 
-@settings(max_examples=60)
+@in_worlds(60)
 @given(st.data())
 def test_what_a_trial_says_happens_when_it_is_submitted(data: st.DataObject) -> None:
     cluster, documents = data.draw(clusters()), data.draw(objects("new"))
@@ -21,7 +22,7 @@ def test_what_a_trial_says_happens_when_it_is_submitted(data: st.DataObject) -> 
     assert told(item) == happened(cluster.snapshot, plan, key)
 
 
-@settings(max_examples=30)
+@in_worlds(30)
 @given(st.data())
 def test_a_trial_leaves_no_trace(data: st.DataObject) -> None:
     cluster, documents = data.draw(clusters()), data.draw(objects("new"))
@@ -33,7 +34,7 @@ def test_a_trial_leaves_no_trace(data: st.DataObject) -> None:
     assert not cluster.turn().changes_ledger()
 
 
-@settings(max_examples=30)
+@in_worlds(30)
 @given(clusters())
 def test_a_limit_that_is_stated_again_changes_nothing(cluster: WorldInMemory) -> None:
     limits = cluster.snapshot.queues[QueueName("one")].limits
