@@ -26,6 +26,11 @@ class PodVolume(NamedTuple):
     storage_class: str | None = None
 
 
+def claims_of(namespace: str, volumes: Iterable[PodVolume]) -> frozenset[Place]:
+    """Claims of volumes that pods of a namespace name."""
+    return frozenset((namespace, volume.claim) for volume in volumes if volume.claim)
+
+
 def unseen_volumes(volumes: Iterable[PodVolume]) -> str:
     """A sentence about volumes of an object that is not in the cluster: their own objects were not looked at. "": it
     has none."""

@@ -24,7 +24,7 @@ from admission.workloads.gang_readiness import (
     missing_pods,
 )
 from admission.workloads.inputs import DEFAULT_QUEUE, MissingSince, Timeouts, WorkloadInputs
-from admission.workloads.kinds import Holding, KindSupport, support_of
+from admission.workloads.kinds import Holding, KindSupport, is_told_by_pods, support_of
 from admission.workloads.mismatched_pods import (
     PodsWithoutSeat,
     foreign_obstacle,
@@ -399,7 +399,7 @@ def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadStat
 def _ignored(inputs: WorkloadInputs) -> tuple[str, ...]:
     """Of its object, or where there is none or it is a group, of its pods as well."""
     told = () if inputs.fact is None else inputs.fact.conduct.ignored
-    if inputs.key.kind is WorkloadKind.POD or support_of(inputs.key).is_group:
+    if is_told_by_pods(inputs.key):
         told = (*told, *(sentence for pod in inputs.pods for sentence in pod.conduct.ignored))
     return first_ignored(told) if told else ()
 

@@ -9,7 +9,7 @@ from admission.facts.pods import Conduct, PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.gang_readiness import held_back
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
-from admission.workloads.kinds import Holding, support_of
+from admission.workloads.kinds import Holding, is_told_by_pods, support_of
 from admission.workloads.pod_shapes import task_of
 from admission.workloads.rollback import held_back_by_refusals, obstacle_of_run_out
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
@@ -287,8 +287,7 @@ def end_of(
         return Result.UNKNOWN
     if fact is not None and fact.finished:
         return Result.FAILED if fact.failed else Result.SUCCEEDED
-    by_pods = key.kind is WorkloadKind.POD or support_of(key).is_group
-    of_pods = _result_of_pods(pods) if by_pods else Result.UNKNOWN
+    of_pods = _result_of_pods(pods) if is_told_by_pods(key) else Result.UNKNOWN
     return None if of_pods is Result.UNKNOWN else of_pods
 
 

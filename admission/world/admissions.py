@@ -289,10 +289,6 @@ class AdmissionIndex:
         closed = None if pod.admission is None else self.closed.get(pod.admission)
         return None if closed is None else closed.workload
 
-    def covers(self, pod: PodFact, owner: WorkloadKey | None) -> bool:
-        """Whether all of the pod's use is covered by a seat of an open admission of this workload."""
-        return not self.uncovered(pod, owner)
-
     def uncovered(self, pod: PodFact, owner: WorkloadKey | None) -> Resources:
         """What a bound pod takes that no seat of this workload covers: all of it, what is beyond its seat, or nothing.
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodFact
-from admission.facts.volumes import CsiNodeFact, Place, PodVolume
+from admission.facts.volumes import CsiNodeFact, Place, PodVolume, claims_of
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.kinds import support_of
 from admission.workloads.state import WorkloadState
@@ -98,7 +98,7 @@ class AttachedVolumes:
         before = self._of_pods.pop(uid, None)
         if before is None and (fact is None or not fact.volumes or not self._drivers):
             return False
-        for claim in () if before is None else _claims_of(before.namespace, before.volumes):
+        for claim in () if before is None else claims_of(before.namespace, before.volumes):
             self._pods_with.discard(claim, uid)
         noted = self._noted.pop(uid, None)
         self._stale_pods.discard(uid)
@@ -125,7 +125,7 @@ class AttachedVolumes:
             return workload
         volumes = _volumes_of_sets(workload, fact, state.pods)
         of_all = (volume for of_set in volumes.values() for of_pod in of_set for volume in of_pod)
-        claims = self._of_workloads[key] = _claims_of(workload.namespace, of_all)
+        claims = self._of_workloads[key] = claims_of(workload.namespace, of_all)
         for claim in claims:
             self._workloads_with.add(claim, key)
         pod_sets = tuple(
@@ -192,7 +192,7 @@ class AttachedVolumes:
 
     def _add_pod(self, uid: str, fact: PodFact) -> None:
         self._of_pods[uid] = fact
-        for claim in _claims_of(fact.namespace, fact.volumes):
+        for claim in claims_of(fact.namespace, fact.volumes):
             self._pods_with.add(claim, uid)
 
     def _note(self, uid: str, fact: PodFact) -> None:
@@ -229,10 +229,6 @@ class AttachedVolumes:
                 yield found
                 if found[1]:
                     seen.add(found)
-
-
-def _claims_of(namespace: str, volumes: Iterable[PodVolume]) -> frozenset[Place]:
-    return frozenset((namespace, volume.claim) for volume in volumes if volume.claim)
 
 
 def _has_volumes(fact: WorkloadFact | None) -> bool:

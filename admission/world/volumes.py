@@ -20,6 +20,7 @@ from admission.facts.volumes import (
     Terms,
     VolumeClaimFact,
     VolumeFact,
+    claims_of,
 )
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.seats import is_live
@@ -165,17 +166,16 @@ class VolumeFacts:
         if before is None and after is None:
             return set()
         if before is not None:
-            for place in _claims_of(before):
+            for place in claims_of(before.namespace, before.volumes):
                 self._pods_with.discard(place, uid)
         if after is not None:
             self.pods[uid] = after
-            for place in _claims_of(after):
+            for place in claims_of(after.namespace, after.volumes):
                 self._pods_with.add(place, uid)
         if (before is None) == (after is None):
             return set()
-        named = before or after
-        places = _claims_of(named) if named is not None else set()
-        subjects = {(FactKind.VOLUME_CLAIM, "/".join(place)) for place in places}
+        places = {place for pod in (before, after) if pod for place in claims_of(pod.namespace, pod.volumes)}
+        subjects = [(FactKind.VOLUME_CLAIM, "/".join(place)) for place in places]
         return {key for subject in subjects for key in self._following.of(subject)}
 
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
@@ -378,10 +378,6 @@ def _put(facts: dict, key: object, fact: object | None) -> None:  # type: ignore
     facts.pop(key, None)
     if fact is not None:
         facts[key] = fact
-
-
-def _claims_of(pod: PodFact) -> set[Place]:
-    return {(pod.namespace, volume.claim) for volume in pod.volumes if volume.claim}
 
 
 def _may_bind(claim: VolumeClaimFact, volume: VolumeFact, class_: str) -> bool:

@@ -32,6 +32,7 @@ __all__ = [
     "ObjectReader",
     "StatusForm",
     "controller_of",
+    "is_told_by_pods",
     "object_ref",
     "read_pod",
     "support_of",
@@ -52,6 +53,11 @@ _OF_OPERATORS: Final = frozenset(description.kind for description in OPERATOR_KI
 def support_of(key: WorkloadKey) -> KindSupport:
     """What is known of the kind of a workload."""
     return _BY_KIND[key.kind]
+
+
+def is_told_by_pods(key: WorkloadKey) -> bool:
+    """Whether pods say how a workload ended, and what it asks: it is a pod without a group, or a group."""
+    return key.kind is WorkloadKind.POD or support_of(key).is_group
 
 
 def controller_of(metadata: WireMetadata) -> PodController | None:

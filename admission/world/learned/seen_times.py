@@ -18,7 +18,7 @@ from admission.engine.nodes.levels import HOST
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import JobState
-from admission.workloads.kinds import support_of
+from admission.workloads.kinds import is_told_by_pods
 from admission.workloads.seats import SeatMap, is_live
 from admission.workloads.state import WorkloadState
 from admission.workloads.workload import end_of
@@ -26,7 +26,7 @@ from admission.world.pods import PodIndex
 from queues.admissions import Admission, StageTimes
 from queues.plan import Plan
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeFilter, NodeName, Result, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeFilter, NodeName, Result, WorkloadKey
 
 
 class SeenTimes:
@@ -164,7 +164,7 @@ class SeenEnds:
 
     def note_pod_leaves(self, key: WorkloadKey, pod: PodFact) -> None:
         """A pod is about to go, and with it what it says of its workload. The first pod says how all of them ended."""
-        if not is_live(pod) and _told_by_pods(key):
+        if not is_live(pod) and is_told_by_pods(key):
             self.note_object_leaves(key)
 
     def note_pod(self, key: WorkloadKey, pod: PodFact) -> None:
@@ -177,13 +177,9 @@ class SeenEnds:
         self._seen.pop(key, None)
 
     def _end(self, key: WorkloadKey) -> Result:
-        job, pods = self._jobs.get(key.uid), self._pod_index.unsorted(key) if _told_by_pods(key) else ()
+        job, pods = self._jobs.get(key.uid), self._pod_index.unsorted(key) if is_told_by_pods(key) else ()
         end = end_of(key, self._pod_index.facts.get(key), pods, None if job is None else job.result())
         return end if end in _ENDS else Result.UNKNOWN
-
-
-def _told_by_pods(key: WorkloadKey) -> bool:
-    return key.kind is WorkloadKind.POD or support_of(key).is_group
 
 
 #: Ends that are kept; beyond that the oldest are dropped: without a listener they are not read.

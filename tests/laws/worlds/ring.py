@@ -199,7 +199,9 @@ class Ring:
         """An admission is closed when the last of its pods has ended, as far as Muster has seen."""
         for pod in self.world.pods.values():
             late = pod.uid in self.came_late or (pod.owner is not None and pod.owner.uid in self.came_late)
-            late = late or self.world.admission_index.covers(pod, self.world.pod_index.owner_of(pod.uid))
+            late = late or not self.world.admission_index.uncovered(
+                pod, self.world.pod_index.owner_of(pod.uid)
+            )
             assert pod.admission not in closed or not is_live(pod) or late, (pod, "its admission was closed")
 
     def _carried_out(self) -> set[str]:

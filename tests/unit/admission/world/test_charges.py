@@ -74,4 +74,4 @@ def test_a_pod_that_is_adopted_a_second_time_belongs_to_the_later_admission() ->
     known = world([node("n1"), volcano_job(1), grown], [first, second])
     known.put_admissions([first])
     assert known.admission_index.admission_of(grown) == second
-    assert known.admission_index.covers(grown, VOLCANO)
+    assert not known.admission_index.uncovered(grown, VOLCANO)
