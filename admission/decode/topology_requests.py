@@ -13,7 +13,7 @@ import msgspec
 from admission.decode.fields import requirements_of
 from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts.pods import PodShape
-from admission.facts.volcano_jobs import NetworkTopology
+from admission.facts.volcano_jobs import NetworkTopologySpec
 from admission.facts.workloads import SubGroup, WorkloadFact
 from admission.wire import Int32, WireStruct
 from queues.api import names
@@ -160,7 +160,7 @@ def _readable(values: UserValues, where: str, read: Callable[[], T]) -> T | None
     return None
 
 
-def tier_of(topology: NetworkTopology | None, values: UserValues) -> Tier | None:
+def tier_of(topology: NetworkTopologySpec | None, values: UserValues) -> Tier | None:
     """A networkTopology as (mode, tier or its name); None if it names no tier."""
     if topology is None:
         return None
@@ -206,7 +206,7 @@ class _SubGroupPolicy(WireStruct):
     min_sub_groups: Int32 | None = None
     label_selector: WireLabelSelector | None = None
     match_label_keys: tuple[str, ...] | None = None
-    network_topology: NetworkTopology | None = None
+    network_topology: NetworkTopologySpec | None = None
 
 
 _SUB_GROUP: Final = msgspec.json.Decoder(_SubGroupPolicy)

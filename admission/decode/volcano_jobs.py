@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from admission.facts.volcano_jobs import JobSpec, NetworkTopology, PolicySpec, TaskSpec, VolumeSpec
+from admission.facts.volcano_jobs import JobSpec, NetworkTopologySpec, PolicySpec, TaskSpec, VolumeSpec
 from admission.wire import Int32, WireMetadata, WireStruct
 from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
@@ -71,7 +71,7 @@ _FEW: Final = msgspec.Meta(max_length=MOST_ENTRIES)
 class _Partition(WireStruct):
     partition_size: Int32 = 0
     min_partitions: Int32 = 0
-    network_topology: NetworkTopology | None = None
+    network_topology: NetworkTopologySpec | None = None
 
 
 class _Policy(WireStruct):

@@ -11,7 +11,7 @@ from queues.api.types.pod import Int32, WireStruct
 from queues.api.validation.defaults import MAX_RETRY
 
 
-class NetworkTopology(WireStruct):
+class NetworkTopologySpec(WireStruct):
     """How far apart pods may lie, in tiers."""
 
     mode: str | None = None
@@ -48,7 +48,7 @@ class TaskSpec:
     #: Partitions that must start together, each whole; 0: no minimum of their own.
     min_partitions: int = 0
     #: How close the pods of a partition must be; None for anywhere.
-    partition_topology: NetworkTopology | None = None
+    partition_topology: NetworkTopologySpec | None = None
     #: In their order; they go before those of the Job.
     policies: tuple[PolicySpec, ...] = ()
     #: Names of tasks that are started before; with ``depends_on_any`` one of them is enough.

@@ -16,7 +16,6 @@ REGISTRIES = {"plugins", "kinds", "operators", "versions"}
 SMALL_FOLDERS: dict[str, str] = {}
 #: Functions that are longer.
 LONG_FUNCTIONS = {
-    "admission/decode/pods.py::pod_fact",
     "admission/engine/decide.py::decide",
 }
 

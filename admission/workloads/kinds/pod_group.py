@@ -15,7 +15,7 @@ from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import subgroups_of, tier_of
 from admission.decode.workload_facts import digest, queue_said, shared_request
 from admission.facts.pods import PodFact, PodShape
-from admission.facts.volcano_jobs import NetworkTopology
+from admission.facts.volcano_jobs import NetworkTopologySpec
 from admission.facts.workloads import GroupRequest, SubGroup, WorkloadFact
 from admission.wire import Int32, Quantity, WireCondition, WireMetadata, WireStruct
 from admission.workloads.inputs import WorkloadInputs
@@ -51,7 +51,7 @@ class WirePodGroupSpec(WireStruct):
     queue: str | None = None
     priority_class_name: str | None = None
     min_resources: dict[str, Quantity] | None = None
-    network_topology: NetworkTopology | None = None
+    network_topology: NetworkTopologySpec | None = None
     sub_group_policy: list[msgspec.Raw] | None = None
 
 

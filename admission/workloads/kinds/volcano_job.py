@@ -16,7 +16,7 @@ from admission.decode.topology_requests import tier_of
 from admission.decode.volcano_jobs import job_of
 from admission.decode.workload_facts import of_possible_size, queue_said, shared_request
 from admission.facts.pods import PodPhase
-from admission.facts.volcano_jobs import NOTHING_SHOWN, JobSpec, NetworkTopology, ShownState, TaskSpec
+from admission.facts.volcano_jobs import NOTHING_SHOWN, JobSpec, NetworkTopologySpec, ShownState, TaskSpec
 from admission.facts.volumes import PodVolume
 from admission.facts.workloads import GroupRequest, WorkloadFact
 from admission.volcano_jobs.volumes import claim_name
@@ -39,7 +39,7 @@ class WireVolcanoJobSpec(WireStruct):
 
     queue: str | None = None
     priority_class_name: str | None = None
-    network_topology: NetworkTopology | None = None
+    network_topology: NetworkTopologySpec | None = None
 
 
 class WireVolcanoJobState(WireStruct):
