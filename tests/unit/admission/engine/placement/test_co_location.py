@@ -57,6 +57,16 @@ def test_a_leader_leaves_its_workers_on_as_few_nodes_as_possible() -> None:
     assert hosts(answer([node("a", 2), node("b", 1)], leader, workers), "workers") == {"a": 2}
 
 
+def test_a_leader_goes_where_it_costs_its_workers_least_though_another_node_is_tighter() -> None:
+    leader = replace(pods("leader", 1), together="both", required_topology=RACK)
+    workers = replace(pods("workers", 10, cpu=600), together="both", required_topology=RACK)
+
+    admit = answer([node("a", 4), node("b", 3)], leader, workers)
+
+    assert hosts(admit, "leader") == {"a": 1}
+    assert hosts(admit, "workers") == {"a": 5, "b": 5}
+
+
 def test_of_racks_that_hold_as_many_whole_parts_the_tightest_is_taken() -> None:
     nodes = [node("a", 2, rack="r1"), node("b", 3, rack="r1"), node("c", 4, rack="r2")]
     parts = (Partition(size=4, level=RACK),)
