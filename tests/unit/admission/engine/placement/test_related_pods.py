@@ -142,3 +142,9 @@ def test_a_zone_that_no_node_has_is_no_place() -> None:
     reason = gang(1, racks(8, 8), **spread(ZONE))
     assert isinstance(reason, Reason)
     assert f"2 without the label {ZONE}" in reason.message
+
+
+def test_a_tainted_node_is_a_domain_unless_taints_are_honored() -> None:
+    nodes = [*racks(8), a_node("n1", {RACK: "r1"}, 8, [{"key": "kept", "effect": "NoSchedule"}])]
+    assert isinstance(gang(2, nodes, **spread(RACK)), Reason)
+    assert gang(2, nodes, **spread(RACK, nodeTaintsPolicy="Honor")) == ["n0", "n0"]
