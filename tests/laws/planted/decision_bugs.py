@@ -72,6 +72,14 @@ def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
     return replace(answer, seats=answer.seats[:-1]) if isinstance(answer, Admit) else answer
 
 
+def _own_limits_only(self: Any, queue: Any, amounts: Any) -> Any:
+    for account, units in amounts.items():
+        limit = self.tree.capability(queue, account)
+        if limit is not None and self.counted(queue, account) + units > limit:
+            return usage.LimitHit(queue=queue, account=account, limit=limit, used=0, kept=0, asked=units)
+    return None
+
+
 def _parts_anywhere(where: Any, want: Any) -> Any:
     try:
         return _with_parts(where, want, ())
@@ -85,10 +93,7 @@ _need, _admit = need.missing_members, gangs.admit
 
 MUTATIONS = (
     Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, decision.no_queue_above_a_limit, 4),
-    Bug("only the queue's own limit counts", usage.Usage, "_first_hit", lambda self, queue, account, units: None
-        if self.tree.capability(queue, account) is None
-        or self.counted(queue, account) + units <= self.tree.capability(queue, account)
-        else usage.LimitHit(queue=queue, account=account, limit=0, used=0, kept=0, asked=units),
+    Bug("only the queue's own limit counts", usage.Usage, "refusal", _own_limits_only,
         decision.no_queue_above_a_limit, 4),
     Bug("quota is not taken", trial.Trial, "take", _take_quota_for_free, decision.no_queue_above_a_limit, 6,
         rare=True),

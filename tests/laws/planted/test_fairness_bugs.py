@@ -16,7 +16,7 @@ from tests.laws.planted.bug import Bug, is_broken, tried
 
 _count_pods = trial.Trial._count_pods
 
-_first_hit = usage.Usage._first_hit
+_refusal = usage.Usage.refusal
 _key_of = line.Line._key_of
 _guaranteed = effective_limits.guaranteed
 
@@ -27,10 +27,10 @@ def _emptiest_only(self: Any, free: Any, request: Any) -> Any:
     return np.where(left == left.max(initial=0), _count_pods(self, free, request), 0)
 
 
-def _lent(self: Any, queue: Any, account: Any, units: int) -> Any:
+def _lent(self: Any, queue: Any, amounts: Any) -> Any:
     """What is guaranteed to idle queues is lent."""
-    hit = _first_hit(self, queue, account, units)
-    return None if hit is not None and hit.used + units <= hit.limit else hit
+    hit = _refusal(self, queue, amounts)
+    return None if hit is not None and hit.used + hit.asked <= hit.limit else hit
 
 
 def _limits_are_kept(queue: Any, numbers: Any, children: Any) -> Any:
@@ -55,7 +55,7 @@ def _newest_first(tree: Any, candidate: Any) -> Any:
 BUGS = (
     Bug("nothing is got back", rules.PreemptionRights, "within_deserved", lambda *given: False,
         laws.test_sharing_incentive_a_queue_holds_what_a_slice_of_its_own_would_hold),
-    Bug("idle guarantees are lent", usage.Usage, "_first_hit", _lent,
+    Bug("idle guarantees are lent", usage.Usage, "refusal", _lent,
         laws.test_sharing_incentive_what_is_guaranteed_is_there_at_once),
     Bug("who has more than it deserves goes first", line, "below_deserved",
         lambda *given: not shares.below_deserved(*given), laws.test_below_share_before_above_share),
