@@ -182,7 +182,8 @@ class World:
 
     def _observe_inventory(self, change: Change) -> set[WorkloadKey]:
         self.snapshot_is_stale = True
-        return self.node_inventory.observe(change)
+        touched = self.node_inventory.observe(change)
+        return touched | self.refused_nodes.levels_changed() if change.kind is FactKind.TOPOLOGY else touched
 
     def _observe_budget(self, change: Change) -> Iterable[WorkloadKey]:
         assert isinstance(change.fact, BudgetFact | None)
@@ -496,8 +497,13 @@ class World:
     def _refresh(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> None:
         before, ended_in = self.states.get(key), self.pod_index.ended_in(key)
         state = self._derive(key, now, awaited) if ended_in is None else None
-        if state is not None and state.unschedulable:
-            self.refused_nodes.note(key, self._revision(key), state.refusing, now)
+        if (
+            state is not None
+            and state.unschedulable
+            and self.refused_nodes.note(key, self._revision(key), state.refusing, now)
+        ):
+            # What it wishes for follows from what is remembered.
+            state = self._derive(key, now, awaited)
         if before is not None and state is not None and before.workload == state.workload:
             # The engine's memo goes by identity.
             state = replace(state, workload=before.workload)

@@ -61,19 +61,24 @@ class RefusedNodes:
         self._nodes = nodes
         self._levels = levels
 
-    def note(self, key: WorkloadKey, revision: str, refusing: Mapping[SetOnNode, str], now: int) -> None:
-        """The scheduler refuses pods of a workload in these places, with these words."""
+    def note(self, key: WorkloadKey, revision: str, refusing: Mapping[SetOnNode, str], now: int) -> bool:
+        """The scheduler refuses pods of a workload in these places, with these words. Whether that is news."""
         if not refusing:
-            return
+            return False
         known = self._known.get(key)
         if known is None or known.revision != revision:
             known = self._known[key] = _Refused(revision)
-        known.by_place.update(
-            (place, _Refusal(words, now + memory_of(words))) for place, words in refusing.items()
-        )
-        known.earlier -= {place.node for place in refusing}
-        known.may_differ = False
-        known.places = None
+        nodes = {place.node for place in refusing}
+        is_news = known.may_differ or not known.earlier.isdisjoint(nodes)
+        for place, words in refusing.items():
+            before = known.by_place.get(place)
+            is_news |= before is None or before.words != words
+            known.by_place[place] = _Refusal(words, now + memory_of(words))
+        if is_news:
+            known.earlier -= nodes
+            known.may_differ = False
+            known.places = None
+        return is_news
 
     def of(self, key: WorkloadKey, revision: Callable[[], str]) -> RefusedPlaces:
         """Where a workload was refused, if its object is the same still."""
@@ -106,6 +111,12 @@ class RefusedNodes:
         if not self._known or (before is not None and after is not None and _says(before) == _says(after)):
             return set()
         return self._drop(lambda node, _: node == name)
+
+    def levels_changed(self) -> set[WorkloadKey]:
+        """Levels are others now; the workloads that may wish to be outside of other domains."""
+        for known in self._known.values():
+            known.places = None
+        return set(self._known)
 
     def pod_left(self, node: NodeName, owner: WorkloadKey | None) -> set[WorkloadKey]:
         """A pod of ``owner`` (of no workload if None) has left a node; the workloads that may use nodes again."""

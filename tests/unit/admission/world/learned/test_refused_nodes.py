@@ -254,6 +254,16 @@ def test_a_member_that_is_refused_after_the_start_gets_another_seat() -> None:
     assert wants(known).affinity == ((OFF_N1,),)
 
 
+def test_a_member_that_is_refused_wishes_to_be_in_another_zone_at_once() -> None:
+    """What is remembered of a refusal is in the state that says it, without another change of the workload."""
+    taken = admission(VOLCANO, "n1 n2", started=True)
+    pods = [stuck("a", "worker/0", RACK), released("b", "worker/1", "n2", owner=VOLCANO)]
+    nodes = [node(name, labels={ZONE: zone}) for name, zone in (("n1", "a"), ("n2", "b"))]
+    known = world([*nodes, volcano_job(2), *pods], [taken])
+    [wanted] = known.states[VOLCANO].workload.pod_sets
+    assert [wish.requirements for wish in wanted.prefers] == [(Requirement(ZONE, "NotIn", ("a",)),)]
+
+
 def refused_times(times: int, **inputs: Any) -> Any:
     fact = job(1)
     blank = WorkloadInputs(key=JOB, fact=fact, pods=(), admissions=(), arrival=1)
