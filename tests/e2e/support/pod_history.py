@@ -1,6 +1,7 @@
 """Every watch event of pods since the watch began: the proof that something never happened."""
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ class Moment:
 
     kind: str
     pod: dict[str, Any]
+    #: When the event arrived, by ``time.monotonic``.
+    at: float
 
     @property
     def name(self) -> str:
@@ -98,4 +101,4 @@ class PodHistory:
                 return
             self._version = event["object"]["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
-                self._moments.append(Moment(event["type"], event["object"]))
+                self._moments.append(Moment(event["type"], event["object"], time.monotonic()))

@@ -14,7 +14,7 @@ def moment(name: str, *, kind: str = "MODIFIED", phase: str = "Running", admissi
         "annotations": notes,
     }
     pod = {"metadata": meta, "spec": {"nodeName": "n1"}, "status": {"phase": phase}}
-    return Moment(kind, pod)
+    return Moment(kind, pod, at=0.0)
 
 
 def test_a_seat_may_pass_on_when_its_pod_has_ended_or_gone() -> None:
