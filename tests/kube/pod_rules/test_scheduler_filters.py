@@ -44,7 +44,8 @@ def test_the_evaluator_says_of_each_node_what_the_scheduler_says(
     wrong, asked = [], 0
     while any(probes.values()):
         tried = [(case, *probes[case.number].pop()) for case in cases if probes[case.number]]
-        pods = [pinned(pod, node["metadata"]["name"], "probe") for _, pod, node in tried]
+        # Each has a name of its own: KWOK may delete the one before by its name when the next is there.
+        pods = [pinned(pod, node["metadata"]["name"], f"probe-{asked}") for _, pod, node in tried]
         side_by_side(scheduler, [lambda api, pod=pod: create_pod(api, pod) for pod in pods])
         for (case, pod, node), bound in zip(tried, outcomes(scheduler, pods), strict=True):
             on_node = Cluster(case.cluster.nodes, case.cluster.namespaces, case.cluster.pods, pinned=True)
