@@ -68,7 +68,7 @@ class DemoSteps:
         """Show a command of ``kubectl muster`` and its answer."""
         say(f"\n  $ kubectl muster {' '.join(words)}")
         command = [sys.executable, "-m", "admission.cli.kubectl_muster", *words]
-        # A machine that starts clusters beside this one may leave a question unanswered for longer than people wait.
+        # Other clusters that start on the same machine can delay an answer by more than the usual limit.
         kubeconfig = self.stack.cluster.kubeconfig
         done = self.stack.run([*command, "--kubeconfig", kubeconfig, "--timeout", "120"], check=True)
         say("\n".join(f"  {line}".rstrip() for line in done.stdout.splitlines()))

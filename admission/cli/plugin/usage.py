@@ -321,7 +321,7 @@ def unit(resource: str) -> str:
 
     if in_bytes(resource):
         return "GiB"
-    short = resource.rpartition("/")[2]
+    short = short_resource(resource)
     return short.upper() if len(short) <= 4 else short
 
 

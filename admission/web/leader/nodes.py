@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import NodeTable
 from admission.facts.cluster import NodeFact
 from admission.facts.devices import NodeDevicesFact, ReportedDevice, ResourceSliceFact
@@ -52,8 +53,6 @@ USUAL_LABELS: Final = (
     "muster.dev/rack",
     "topology.kubernetes.io/zone",
 )
-#: The level of topology that is a single node.
-_HOST: Final = "kubernetes.io/hostname"
 #: Parts of devices: their number does not say how many devices there are.
 _PARTS: Final = re.compile(r"nvidia\.com/mig-.+|volcano\.sh/vgpu-number")
 #: What names of drivers of GPUs begin with: ``gpu.nvidia.com``, ``gpu.amd.com``, ``gpu.intel.com``.
@@ -199,7 +198,7 @@ def rack_labels(levels: Iterable[Sequence[str]], nodes: Iterable[NodeFact], leve
     without one by ``level`` alone, or by the first of the usual labels that a node has.
     """
     for keys in levels:
-        above = tuple(key for key in keys if key != _HOST)
+        above = tuple(key for key in keys if key != HOST)
         if level in keys:
             return tuple(keys[: keys.index(level) + 1])
         if not level and above:

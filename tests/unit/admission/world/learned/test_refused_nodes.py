@@ -213,6 +213,18 @@ def test_nodes_near_one_that_refused_are_tried_last() -> None:
     assert known.of(JOB, lambda: "1").prefers == (), "a port says nothing of the other nodes"
 
 
+def test_other_levels_are_other_domains_to_be_outside_of() -> None:
+    levels: list[tuple[str, ...]] = []
+    racked = node("n1", labels={"rack": "r1"})
+    known = RefusedNodes({racked.name: racked}, lambda: levels)
+    known.note(VOLCANO, "1", {ON_N1: RACK}, NOW)
+    assert known.of(VOLCANO, lambda: "1").prefers == ()
+    levels.append(("rack",))
+    assert known.levels_changed() == {VOLCANO}
+    [wish] = known.of(VOLCANO, lambda: "1").prefers
+    assert wish.requirements == (Requirement("rack", "NotIn", ("r1",)),)
+
+
 def wants(known: World) -> NodeFilter:
     [pods] = known.states[VOLCANO].workload.pod_sets
     return pods.nodes
