@@ -57,6 +57,8 @@ class EmptyCluster:
     #: Pods of one shape that the nodes take, in all or in the best domain of a level.
     _most: dict[Hashable, int] = field(default_factory=dict)
     _growth: dict[QueueName, tuple[FlavorGrowth, ...] | None] = field(default_factory=dict)
+    #: Answers by what is asked: many workloads of one shape come and go one after another.
+    _refusals: dict[Hashable, Reason | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: NodeTable, tree: QueueTree) -> "EmptyCluster":
@@ -86,9 +88,12 @@ class EmptyCluster:
         need = request.need
         if need.seated or not need.minimum:
             return None
-        return self._beyond_limits(workload, request) or self._beyond_nodes(
-            workload, request, refused=refused
-        )
+        asked = (workload.queue, workload.user, workload.minimum, workload.pod_sets, refused)
+        if asked not in self._refusals:
+            self._refusals[asked] = self._beyond_limits(workload, request) or self._beyond_nodes(
+                workload, request, refused=refused
+            )
+        return self._refusals[asked]
 
     def refusal_of_amounts(self, workload: Workload, asked: Resources) -> Reason | None:
         """Why a gang whose pods are not known can never use these amounts. None if it may.
