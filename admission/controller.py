@@ -37,7 +37,7 @@ from admission.leadership import (
 )
 from admission.logs import about
 from admission.loop_watchdog import LoopWatchdog
-from admission.metrics import Metrics, ProcessFigures, Watching
+from admission.metrics import LeaderFigures, Metrics, ProcessFigures
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, STATE, Settings, ledger_dsn
@@ -51,7 +51,6 @@ from admission.web.leader.answers import LeaderAnswers
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
-from admission.world.nodes import NodeHealth
 from queues.errors import DatabaseUnavailable, MusterError, SchemaTooFarBehind, SchemaTooNew, UnreleasedSchema
 from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
@@ -93,12 +92,9 @@ class Controller:
                 serving=lambda: {role: each.open.is_set() for role, each in self._beside.items()},
                 certificates=self._certificates,
                 snapshot=self._last_snapshot,
+                longest_block=self._watchdog.longest,
             ),
-            informers=self._watching,
-            longest_block=self._watchdog.longest,
-            retention_lag=self._retention_lag,
-            unlisted_jobs=self._unlisted_jobs,
-            node_health=self._node_health,
+            leader=self._leader_figures,
         )
         self._metrics_text = kept_text(self._metrics.written)
 
@@ -341,27 +337,17 @@ class Controller:
             for name, valid in process.certificates.items()
         }
 
-    def _retention_lag(self) -> Mapping[str, float]:
-        keeper = self._term.history_keeper if self._term is not None else None
-        return keeper.lag() if keeper is not None else {}
-
-    def _unlisted_jobs(self) -> int:
-        unseen = self._term.unseen_pods if self._term is not None else None
-        return unseen.unlisted if unseen is not None else 0
-
-    def _node_health(self) -> NodeHealth | None:
-        world = self._term.world if self._term is not None else None
-        return world.node_inventory.health() if world is not None else None
-
-    def _watching(self) -> dict[str, Watching]:
-        if self._term is None:
-            return {}
-        return {
-            name: Watching(
-                silent_seconds=h.silent_seconds, lists=h.lists, objects=h.objects, unreadable=h.unreadable
-            )
-            for name, h in self._term.informers.hearings().items()
-        }
+    def _leader_figures(self) -> LeaderFigures:
+        term = self._term
+        if term is None:
+            return LeaderFigures()
+        keeper, unseen, world = term.history_keeper, term.unseen_pods, term.world
+        return LeaderFigures(
+            informers=term.informers.hearings(),
+            retention_lag={} if keeper is None else keeper.lag(),
+            unlisted_jobs=0 if unseen is None else unseen.unlisted,
+            node_health=None if world is None else world.node_inventory.health(),
+        )
 
 
 async def _migrate_when_up(database: Database) -> None:

@@ -17,11 +17,12 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
 from admission.failpoints import Failpoint
 from admission.figures.gang_waits import GangWait
+from admission.figures.queue_metrics import QueueBooks
 from admission.turn_report import (
     Decided,
-    QueueAmounts,
     Stage,
     TurnReport,
+    books_after,
     devices_of,
     evictions_of,
     log_applied,
@@ -44,7 +45,7 @@ from queues.sql.leadership import Term
 from queues.sql.read import past_use
 from queues.sql.read.world import closed_among
 from queues.text_format import listed
-from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
+from queues.workload import AdmissionId, Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class Cycle:
         self.progress = ToldRequests(world.ledger.reasons)
         #: Workloads that may need a write to their objects since the last report.
         self._dirty_workloads: set[WorkloadKey] = set()
-        self._amounts = QueueAmounts()
+        self._books: QueueBooks | None = None
         #: When (of the monotonic clock) the admissions of this term were committed that have not started yet.
         self._committed: dict[AdmissionId, float] = {}
         #: How often what Postgres is given at once is halved by now: seats and reasons of a plan, and rows.
@@ -101,7 +102,6 @@ class Cycle:
         self._numbers_stored_at = 0.0
         #: Reasons changed that are stored later: when, seconds from now; None if there are none.
         self._postponed: float | None = None
-        self._pending: Mapping[tuple[QueueName, ReasonCode], int] = {}
         #: Seconds since the epoch: until then nothing is to do if nothing changes.
         self.next_look = 0
         self.last: Decided | None = None
@@ -442,9 +442,9 @@ class Cycle:
         return min(waits, default=now + 3600)
 
     def _report(self, snapshot: Snapshot, plan: Plan, applied: Applied | None, changes: int) -> TurnReport:
-        self._amounts = self._amounts.after(self._decider.memo)
-        if not plan.stopped:
-            self._pending = counts(plan.reasons, snapshot.pending)
+        self._books = books_after(self._books, self._decider.memo)
+        if self._books is not None and not plan.stopped:
+            self._books = replace(self._books, pending=counts(plan.reasons, snapshot.pending))
         return TurnReport(
             now=plan.now,
             changes=changes,
@@ -454,11 +454,7 @@ class Cycle:
             evicted=len(applied.evicted) if applied else 0,
             dropped=len(applied.dropped) if applied else 0,
             evictions=evictions_of(applied.evicted, snapshot) if applied else {},
-            pending=self._pending,
-            used=self._amounts.used,
-            deserved=self._amounts.deserved,
-            past_use=self._amounts.past_use,
-            tree=self._amounts.tree,
+            books=self._books,
             nodes_usable=int(snapshot.nodes.layout.usable.sum()),
             applied=applied,
             set_aside=self.world.set_aside_count(),

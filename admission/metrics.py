@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -18,7 +18,8 @@ from prometheus_client.registry import Collector
 
 from admission.engine.snapshot import Snapshot
 from admission.figures.catalogue import BY_NAME, Kind
-from admission.figures.queue_metrics import QueueBooks, WideMetrics
+from admission.figures.queue_metrics import WideMetrics
+from admission.kube.watch.informers import InformerState
 from admission.kube.webhook.validity import Validity
 from admission.turn_report import EvictionCost, TurnReport
 from admission.world.nodes import NodeHealth
@@ -49,19 +50,6 @@ WAIT_SECONDS: Final = (
 _REFUSED, _CONFLICT, _THROTTLED, _SERVER_ERROR = 400, 409, 429, 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watching:
-    """State of one informer."""
-
-    #: Seconds since the API server was last heard.
-    silent_seconds: float
-    #: Lists since the start, the first one included.
-    lists: int
-    objects: int
-    #: Objects that cannot be read as they are now.
-    unreadable: int = 0
-
-
 def _nothing() -> None:
     return None
 
@@ -79,6 +67,21 @@ class ProcessFigures:
     certificates: Callable[[], Mapping[tuple[str, str], Validity]] = dict
     #: What the last turn of this replica decided on; None if it does not lead.
     snapshot: Callable[[], Snapshot | None] = _nothing
+    #: Seconds of the event loop's longest block.
+    longest_block: Callable[[], float] = float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderFigures:
+    """What a leader knows besides its turns. As it is by default if another replica leads."""
+
+    #: By name.
+    informers: Mapping[str, InformerState] = field(default_factory=dict)
+    #: Seconds for which each history has outlived its retention.
+    retention_lag: Mapping[str, float] = field(default_factory=dict)
+    #: Jobs whose pods are to be listed before their seats are given back.
+    unlisted_jobs: int = 0
+    node_health: NodeHealth | None = None
 
 
 class Metrics:
@@ -88,22 +91,12 @@ class Metrics:
         self,
         *,
         process: ProcessFigures = ProcessFigures(),
-        informers: Callable[[], Mapping[str, Watching]] = dict,
-        longest_block: Callable[[], float] = float,
-        retention_lag: Callable[[], Mapping[str, float]] = dict,
-        unlisted_jobs: Callable[[], int] = int,
-        node_health: Callable[[], NodeHealth | None] = lambda: None,
+        leader: Callable[[], LeaderFigures] = LeaderFigures,
     ) -> None:
-        """All are called at each scrape: informers by name, seconds of the event loop's longest block, seconds for
-        which each history has outlived its retention, Jobs whose pods are to be listed before their seats are given
-        back, and the health of nodes; None if another replica looks."""
+        """Both are asked at each scrape."""
         self._registry = CollectorRegistry()
         self._process = process
-        self._informers = informers
-        self._longest_block = longest_block
-        self._retention_lag = retention_lag
-        self._unlisted_jobs = unlisted_jobs
-        self._node_health = node_health
+        self._leader = leader
         self._evictions: dict[str, EvictionCost] = {}
         self._term: int | None = None
         self._last: TurnReport | None = None
@@ -142,15 +135,8 @@ class Metrics:
         for code, each in report.evictions.items():
             before = self._evictions.get(code, EvictionCost())
             self._evictions[code] = EvictionCost(before.admissions + each.admissions, before.lost + each.lost)
-        if report.tree is not None:
-            state = QueueBooks(
-                tree=report.tree,
-                used=report.used,
-                deserved=report.deserved,
-                past_use=report.past_use,
-                pending=report.pending,
-            )
-            self._wide.note(state, report.waits)
+        if report.books is not None:
+            self._wide.note(report.books, report.waits)
         for stage, times in report.stages.items():
             for seconds in times:
                 self._waits.labels(stage.value).observe(max(0.0, seconds))
@@ -196,31 +182,32 @@ class Metrics:
         return Histogram(name, metric.help, metric.labels, buckets=buckets, registry=self._registry)
 
     def _families(self) -> Iterator[Metric]:
+        leader = self._leader()
         yield from self._leadership()
-        yield from self._turn_counts()
+        yield from self._turn_counts(leader)
         yield from self._servers()
-        yield from self._informer_states()
+        yield from _informer_states(leader.informers)
         if self._last is not None:
             yield _single("muster_nodes_usable", self._last.nodes_usable)
-        if (health := self._node_health()) is not None:
-            yield from _of_nodes(health)
+        if leader.node_health is not None:
+            yield from _of_nodes(leader.node_health)
 
     def _leadership(self) -> Iterator[Metric]:
         yield _single("muster_leader", self._term is not None)
         yield _single("muster_term", self._term or 0)
         yield _family("muster_terms_ended_total", {(error,): n for error, n in sorted(self._ended.items())})
-        yield _single("muster_loop_block_seconds", self._longest_block())
+        yield _single("muster_loop_block_seconds", self._process.longest_block())
 
-    def _turn_counts(self) -> Iterator[Metric]:
+    def _turn_counts(self, leader: LeaderFigures) -> Iterator[Metric]:
         yield _single("muster_turns_total", self._turns)
         yield _single("muster_turns_put_off_total", self._put_off)
         yield _single("muster_decisions_failed_total", self._failed_decisions + self._failed_in_term)
         if self._term is not None:
             yield _single("muster_workloads_set_aside", self._set_aside)
-            yield _single("muster_jobs_unlisted", self._unlisted_jobs())
+            yield _single("muster_jobs_unlisted", leader.unlisted_jobs)
             if self._turned_at is not None:
                 yield _single("muster_turn_age_seconds", max(0.0, time.monotonic() - self._turned_at))
-        lag = {(history,): seconds for history, seconds in sorted(self._retention_lag().items())}
+        lag = {(history,): seconds for history, seconds in sorted(leader.retention_lag.items())}
         yield _family("muster_retention_lag_seconds", lag)
         yield _family("muster_decisions_total", {(what,): count for what, count in self._counts.items()})
         evictions = sorted(self._evictions.items())
@@ -245,12 +232,6 @@ class Metrics:
         yield _family("muster_api_writes_total", writes)
         retries = sorted(self._process.retries().items())
         yield _family("muster_api_retries_total", {(resource,): count for resource, count in retries})
-
-    def _informer_states(self) -> Iterator[Metric]:
-        informers = sorted(self._informers().items())
-        for name in ("silent_seconds", "lists", "objects", "unreadable"):
-            states = {(informer,): getattr(state, name) for informer, state in informers}
-            yield _family(f"muster_informer_{name}{'_total' if name == 'lists' else ''}", states)
 
 
 class _Reading(Collector):
@@ -285,6 +266,12 @@ def _outcome(code: int) -> str:
     if code < _REFUSED:
         return "ok"
     return {_CONFLICT: "conflict", _THROTTLED: "throttled"}.get(code, "refused")
+
+
+def _informer_states(informers: Mapping[str, InformerState]) -> Iterator[Metric]:
+    for name in ("silent_seconds", "lists", "objects", "unreadable"):
+        states = {(informer,): getattr(state, name) for informer, state in sorted(informers.items())}
+        yield _family(f"muster_informer_{name}{'_total' if name == 'lists' else ''}", states)
 
 
 def _of_nodes(health: NodeHealth) -> Iterator[Metric]:

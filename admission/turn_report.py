@@ -13,12 +13,12 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import QueueFact
 from admission.figures.gang_waits import GangWait
+from admission.figures.queue_metrics import QueueBooks
+from admission.figures.quota_figures import Amounts
 from queues.admissions import Admission, AdmissionState
 from queues.plan import Admit, Evict, Plan
-from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
-from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
 from queues.resources import WHOLE, Resources, is_device
 from queues.slices import slices
@@ -98,12 +98,8 @@ class TurnReport:
     dropped: int = 0
     #: Admissions that were evicted, and the work that they lose, by reason.
     evictions: Mapping[ReasonCode, EvictionCost] = field(default_factory=dict)
-    pending: Mapping[tuple[QueueName, ReasonCode], int] = field(default_factory=dict)
-    used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-    deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-    past_use: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-    #: The queues of these amounts; None if nothing was decided yet.
-    tree: QueueTree | None = None
+    #: Queues as they are after it; None if nothing was decided yet.
+    books: QueueBooks | None = None
     nodes_usable: int = 0
     #: Workloads that a step of the turn fails on, and decisions of this term that failed so far.
     set_aside: int = 0
@@ -125,37 +121,31 @@ class Decided:
     plan: Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueAmounts:
-    """Use and deserved amounts of queues at the last decision; computed again only where they changed."""
+def books_after(before: QueueBooks | None, memo: Memo) -> QueueBooks | None:
+    """The amounts of queues after a decision; computed again only where they changed."""
+    usage, tree = memo.usage, memo.tree
+    if usage is None or tree is None:
+        return before
+    is_same_tree = before is not None and tree is before.tree
+    if before is not None and is_same_tree and usage is before.usage:
+        return before
+    deserved = before.deserved if before is not None and is_same_tree else _deserved(tree)
+    used = {(name, account): units for name in tree.paths for account, units in usage.book(name).items()}
+    past_use = {
+        (name, account): units
+        for name in tree.paths
+        if usage.past is not None and (past := usage.past.of_queue(name)) is not None
+        for account, units in past.averages().items()
+    }
+    pending = before.pending if before is not None else {}
+    return QueueBooks(
+        tree=tree, usage=usage, used=used, deserved=deserved, past_use=past_use, pending=pending
+    )
 
-    usage: Usage | None = None
-    tree: QueueTree | None = None
-    used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-    deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-    #: Decayed averages, of queues in which past use counts.
-    past_use: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
 
-    def after(self, memo: Memo) -> "QueueAmounts":
-        """The amounts of a later decision."""
-        usage, tree = memo.usage, memo.tree
-        if usage is None or tree is None or (usage is self.usage and tree is self.tree):
-            return self
-        deserved = self.deserved
-        if tree is not self.tree:
-            deserved = {
-                (name, account): tree.deserved(name, account)
-                for name in tree.paths
-                for account in tree.capabilities[ROOT]
-            }
-        used = {(name, account): units for name in tree.paths for account, units in usage.book(name).items()}
-        past_use = {
-            (name, account): units
-            for name in tree.paths
-            if usage.past is not None and (past := usage.past.of_queue(name)) is not None
-            for account, units in past.averages().items()
-        }
-        return QueueAmounts(usage=usage, tree=tree, used=used, deserved=deserved, past_use=past_use)
+def _deserved(tree: QueueTree) -> Amounts:
+    accounts = tree.capabilities[ROOT]
+    return {(name, account): tree.deserved(name, account) for name in tree.paths for account in accounts}
 
 
 async def log_applied(applied: Applied, admissions: Mapping[AdmissionId, Admission]) -> None:

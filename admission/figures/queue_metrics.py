@@ -18,6 +18,7 @@ from admission.figures.gang_waits import GangWait, GangWaits
 from admission.figures.quota_figures import Amounts, QuotaFigures, quota_figures
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
 from queues.resources import scale
 from queues.workload import QueueName
@@ -35,9 +36,13 @@ class QueueBooks:
     """Queues as the last turn left them."""
 
     tree: QueueTree
+    #: What the amounts are worked out from; None if not known.
+    usage: Usage | None = None
     used: Amounts = field(default_factory=dict)
     deserved: Amounts = field(default_factory=dict)
+    #: Decayed averages, of queues in which past use counts.
     past_use: Amounts = field(default_factory=dict)
+    #: Waiting workloads.
     pending: Mapping[tuple[QueueName, ReasonCode], int] = field(default_factory=dict)
 
 

@@ -232,14 +232,14 @@ class InformerState:
     #: Seconds since the API server was last heard.
     silent_seconds: float
     #: Seconds since its objects were known to be current; 0: they are.
-    behind_seconds: float
+    behind_seconds: float = 0.0
+    #: Lists since the start, the first one included.
     lists: int
     objects: int
-    #: Objects that could not be read.
-    unreadable: int
-    synced: bool
+    #: Objects that cannot be read as they are now.
+    unreadable: int = 0
     #: Why nothing is heard now. None if all is well.
-    problem: str | None
+    problem: str | None = None
 
 
 #: Kinds with changes that wait by namespace.
@@ -388,7 +388,6 @@ class Informers:
                 lists=informer.lists,
                 objects=len(informer.collection.kept),
                 unreadable=informer.collection.unreadable,
-                synced=informer.synced.is_set(),
                 problem=informer.problem,
             )
             for name, informer in self.by_name.items()

@@ -370,10 +370,10 @@ async def test_gauges_tell_what_queues_use_and_deserve(ring: Ring) -> None:
     assert list(report.waits) == [GangWait(TEAM, 3, 5)]
     ring.cycle.stages.note_released([ring.admissions[0].id], NOW + 2.0)
     report = await ring.turn(*(released(f"p{i}", f"worker/{i}", "n1", owner=VOLCANO) for i in range(3)))
-    assert (report.used[TEAM, GPUS], report.deserved[TEAM, GPUS]) == (3000, 6000)
+    assert report.books is not None
+    assert (report.books.used[TEAM, GPUS], report.books.deserved[TEAM, GPUS]) == (3000, 6000)
     assert (len(report.stages[Stage.BOUND]), report.stages[Stage.RELEASED]) == (1, [2.0])
-    assert report.tree is not None
-    assert TEAM in report.tree.paths
+    assert TEAM in report.books.tree.paths
 
 
 async def test_what_postgres_cannot_store_as_it_is_stops_nobody(ring: Ring) -> None:

@@ -7,7 +7,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from admission.figures.queue_metrics import WideMetrics
-from admission.metrics import Metrics, ProcessFigures, Watching
+from admission.kube.watch.informers import InformerState
+from admission.metrics import LeaderFigures, Metrics, ProcessFigures
 from admission.turn_report import EvictionCost, Stage, TurnReport
 from admission.world.nodes import NodeHealth
 from queues.reason_codes import ReasonCode
@@ -56,7 +57,7 @@ def test_evictions_and_what_they_cost_add_up_by_reason() -> None:
 def test_the_leader_tells_of_faulty_nodes() -> None:
     health = NodeHealth(nodes=1, faults={"XidFault": 2}, closed={"failed": 1, "draining": 0})
 
-    found = samples(Metrics(node_health=lambda: health))
+    found = samples(Metrics(leader=lambda: LeaderFigures(node_health=health)))
 
     assert found["muster_devices_faulty,reason=XidFault"] == 2
     assert found["muster_nodes_faulty"] == 1
@@ -91,7 +92,9 @@ def test_a_replica_that_lost_the_lead_shows_no_queues() -> None:
 def test_stages_requests_and_informers_are_told() -> None:
     metrics = Metrics(
         process=ProcessFigures(answers=lambda: {("GET", "pods", 200): 5, ("PATCH", "pods", 409): 1}),
-        informers=lambda: {"pods": Watching(silent_seconds=1.5, lists=2, objects=4000)},
+        leader=lambda: LeaderFigures(
+            informers={"pods": InformerState(silent_seconds=1.5, lists=2, objects=4000)}
+        ),
     )
     metrics.observe(report(stages={Stage.ADMITTED: (1.0, 3.0), Stage.BOUND: (0.2,)}))
 
@@ -107,7 +110,9 @@ def test_stages_requests_and_informers_are_told() -> None:
 
 
 def test_failures_are_counted_over_terms() -> None:
-    metrics = Metrics(longest_block=lambda: 0.25, unlisted_jobs=lambda: 3)
+    metrics = Metrics(
+        process=ProcessFigures(longest_block=lambda: 0.25), leader=lambda: LeaderFigures(unlisted_jobs=3)
+    )
     metrics.leads(1)
     metrics.observe(TurnReport(now=0, failed_decisions=2, set_aside=1))
     found = samples(metrics)

@@ -9,8 +9,10 @@ from admission.agent.metrics import AgentMetrics, NodeObservation
 from admission.engine.memo import tree_of
 from admission.figures.catalogue import AGENT, CONTROLLER, Metric
 from admission.figures.gang_waits import GangWait
+from admission.figures.queue_metrics import QueueBooks
+from admission.kube.watch.informers import InformerState
 from admission.kube.webhook.validity import Validity
-from admission.metrics import Metrics, ProcessFigures, Watching
+from admission.metrics import LeaderFigures, Metrics, ProcessFigures
 from admission.turn_report import EvictionCost, Stage, TurnReport
 from admission.world.nodes import NodeHealth
 from queues.quota.queue import ROOT, Limits, Queue
@@ -54,20 +56,24 @@ def everything() -> Metrics:
             certificates=lambda: {("read", "serving"): Validity(begins=1.0, ends=2.0)},
             snapshot=lambda: snapshot,
         ),
-        informers=lambda: {"pods": Watching(silent_seconds=1, lists=1, objects=1)},
-        retention_lag=lambda: {"postings": 0.0},
-        node_health=lambda: NodeHealth(nodes=1, faults={"XidFault": 1}, closed={"failed": 1}),
+        leader=lambda: LeaderFigures(
+            informers={"pods": InformerState(silent_seconds=1, lists=1, objects=1)},
+            retention_lag={"postings": 0.0},
+            node_health=NodeHealth(nodes=1, faults={"XidFault": 1}, closed={"failed": 1}),
+        ),
     )
     metrics.leads(1)
     metrics.observe(
         TurnReport(
             now=0,
             decide_seconds=0.1,
-            tree=tree,
-            used={(ROOT, GPUS): 4000, (borrower, GPUS): 4000},
-            deserved={(name, GPUS): tree.deserved(name, GPUS) for name in tree.paths},
-            past_use={(A, GPUS): 1},
-            pending={(A, ReasonCode.NO_FIT): 1},
+            books=QueueBooks(
+                tree=tree,
+                used={(ROOT, GPUS): 4000, (borrower, GPUS): 4000},
+                deserved={(name, GPUS): tree.deserved(name, GPUS) for name in tree.paths},
+                past_use={(A, GPUS): 1},
+                pending={(A, ReasonCode.NO_FIT): 1},
+            ),
             evictions={ReasonCode.GPU_UNHEALTHY: EvictionCost(1, 1)},
             waits=[GangWait(A, 1, 1.0)],
             stages={stage: [1.0] for stage in Stage},

@@ -1,6 +1,6 @@
 """Past use fades by half in each half-life, to the last digit, and is the same however it was put together."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -10,7 +10,8 @@ import pytest
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
-from admission.turn_report import QueueAmounts
+from admission.figures.queue_metrics import QueueBooks
+from admission.turn_report import books_after
 from queues.order.shares import share
 from queues.plan import Plan
 from queues.quota.accounts import Account
@@ -217,15 +218,21 @@ def test_present_use_counts_beside_past_use_so_that_queues_fill_up_in_turn() -> 
     assert admitted(turn(4, *jobs, past=PAST)[0]) == ["w4", "w1", "w5", "w2"]
 
 
+def books(under: Mapping[QueueName, Queue]) -> QueueBooks:
+    after = books_after(None, turn(1, past=PAST, under=under)[1])
+    assert after is not None
+    return after
+
+
 def test_metrics_show_the_averages_that_a_turn_went_by() -> None:
     under = {A: queues()[A], B: replace(queues()[B], policy=QueuePolicy(usage_half_life=0))}
 
-    found = QueueAmounts().after(turn(1, past=PAST, under=under)[1]).past_use
+    found = books(under).past_use
 
     # 4 GPUs from 5/7 to 3/7 of a half-life ago, as at the end of this 64th of it.
     assert found.keys() == {(A, GPUS)}
     assert found[A, GPUS] == pytest.approx(4000 * (2 ** (-3 / 7) - 2 ** (-5 / 7)) / 2 ** (1 / 64), rel=0.001)
-    assert QueueAmounts().after(turn(1, past=PAST, under=queues(None))[1]).past_use == {}
+    assert books(queues(None)).past_use == {}
 
 
 def test_a_half_life_of_nothing_means_that_only_present_use_counts() -> None:

@@ -10,8 +10,6 @@ def state(behind: float = 0.0, problem: str | None = None) -> InformerState:
         behind_seconds=behind,
         lists=1,
         objects=3,
-        unreadable=0,
-        synced=True,
         problem=problem,
     )
 
