@@ -38,7 +38,7 @@ from admission.kube.writers.dry_runs import DryRunWriter
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.repeated_writes import RepeatedWrites, command_deleted, finalizer_removed
-from admission.kube.writers.root_condition import RootCondition
+from admission.kube.writers.root_condition import write_root_condition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease, LedgerGuard, lease_clock
@@ -181,7 +181,7 @@ class LeaderTerm:
             tasks.create_task(fresh, name="nonce of the ledger")
             if (failing := self._failing()) is not None:
                 # Said first: this term may end as early as the ones before it.
-                await RootCondition(dependencies.client, self._check_lease).write(failing)
+                await write_root_condition(dependencies.client, self._check_lease, failing)
             await self.informers.all_synced()
             self.world = await self._world(await self._rows())
             self.informers.changes.tenant_of = self.world.queue_facts.tenant_of
@@ -462,7 +462,7 @@ class LeaderTerm:
             if statuses is not None:
                 statuses.look_at_queues()
             elif (failing := self._failing()) is not None:
-                await RootCondition(self._dependencies.client, self._check_lease).write(failing)
+                await write_root_condition(self._dependencies.client, self._check_lease, failing)
         await asyncio.sleep(seconds)
 
     async def _prove(self, statuses: StatusLoop) -> None:

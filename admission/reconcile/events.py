@@ -1,4 +1,4 @@
-"""Events about workloads and HyperNodes, worked out from the world and from what a turn did. Pure."""
+"""Events about objects, worked out from the world and from what a turn did. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -13,7 +13,7 @@ from admission.workloads.kinds import object_ref
 from admission.workloads.kinds.gang_words import UNSCHEDULABLE, WAITS_FOR_RESOURCES
 from admission.world.hypernodes import problems_of
 from admission.world.world import World
-from queues.api.api_resources import FLAVORS, HYPERNODES, TOPOLOGIES, ObjectRef
+from queues.api.api_resources import FLAVORS, HYPERNODES, TOPOLOGIES, ApiResource, ObjectRef
 from queues.plan import Admit, Evict, Reason
 from queues.reason_codes import NEVER, ReasonCode
 from queues.text_format import counted, rfc3339, span
@@ -190,52 +190,42 @@ def _ref(world: World, key: WorkloadKey) -> ObjectRef | None:
     return object_ref(key, state.workload.namespace, state.workload.name) if state is not None else None
 
 
-class HyperNodeEvents:
-    """Events about HyperNodes that cannot be used as they are; remembers the last ones for one term."""
+class ObjectEvents:
+    """Events about objects of administrators that have no status: HyperNodes that cannot be used as they are,
+    ResourceFlavors and Topologies that are beyond their bounds. Remembers for one term what was said of each."""
 
     def __init__(self) -> None:
-        self._seen: tuple[HyperNodeFact, ...] = ()
+        self._hypernodes: tuple[HyperNodeFact, ...] = ()
+        self._of_hypernodes: list[EventNote] = []
         self._last: Mapping[str, str] = {}
 
-    def new(self, hypernodes: Iterable[HyperNodeFact]) -> list[EventNote]:
-        """Events of HyperNodes that have other problems than before."""
-        seen = tuple(hypernodes)
-        if seen == self._seen:
-            return []
-        self._seen = seen
-        problems = problems_of(seen)
-        before = self._last
-        self._last = {fact.uid: problems[fact.name] for fact in seen if fact.name in problems}
-        return [
-            EventNote(
-                ref=ObjectRef(resource=HYPERNODES, name=fact.name, uid=fact.uid),
-                reason=ReasonCode.INVALID_MEMBERS,
-                message=problems[fact.name],
-                action="Read",
-                warning=True,
-            )
-            for fact in seen
-            if fact.name in problems and before.get(fact.uid) != problems[fact.name]
-        ]
-
-
-class UnreadEvents:
-    """Events about ResourceFlavors and Topologies that are beyond their bounds: they have no status."""
-
-    def __init__(self) -> None:
-        self._last: Mapping[str, str] = {}
-
-    def new(self, flavors: Iterable[FlavorFact], topologies: Iterable[TopologyFact]) -> list[EventNote]:
-        """Events of objects whose unread parts are others than before."""
-        unread = [
-            (ObjectRef(resource=resource, name=fact.name, uid=fact.uid), fact.unread)
+    def new(
+        self,
+        hypernodes: Iterable[HyperNodeFact] = (),
+        flavors: Iterable[FlavorFact] = (),
+        topologies: Iterable[TopologyFact] = (),
+    ) -> list[EventNote]:
+        """Events of objects of which something else is to be said than before."""
+        if (seen := tuple(hypernodes)) != self._hypernodes:
+            self._hypernodes, problems = seen, problems_of(seen)
+            self._of_hypernodes = [
+                _unusable(HYPERNODES, fact, ReasonCode.INVALID_MEMBERS, problems[fact.name])
+                for fact in seen
+                if fact.name in problems
+            ]
+        unread = (
+            _unusable(resource, fact, BEYOND_BOUNDS, unread_words(fact.unread))
             for resource, facts in ((FLAVORS, flavors), (TOPOLOGIES, topologies))
             for fact in facts
             if fact.unread
-        ]
-        before, self._last = self._last, {ref.uid: parts for ref, parts in unread}
-        return [
-            EventNote(ref=ref, reason=BEYOND_BOUNDS, message=unread_words(parts), action="Read", warning=True)
-            for ref, parts in unread
-            if before.get(ref.uid) != parts
-        ]
+        )
+        notes = [*self._of_hypernodes, *unread]
+        before, self._last = self._last, {note.ref.uid: note.message for note in notes}
+        return [note for note in notes if before.get(note.ref.uid) != note.message]
+
+
+def _unusable(
+    resource: ApiResource, fact: HyperNodeFact | FlavorFact | TopologyFact, reason: str, message: str
+) -> EventNote:
+    ref = ObjectRef(resource=resource, name=fact.name, uid=fact.uid)
+    return EventNote(ref=ref, reason=reason, message=message, action="Read", warning=True)

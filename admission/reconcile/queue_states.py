@@ -8,10 +8,9 @@ queues and queues above say what is closed.
 from collections.abc import Hashable, Iterator, Mapping
 from types import MappingProxyType
 
-from admission.reconcile.status import QueueStatusFacts, StatusWanted, queue_status
+from admission.reconcile.status import StatusWanted, queue_status
 from admission.world.queues import Standing
 from admission.world.world import World
-from queues.api.api_resources import QUEUES, ObjectRef
 from queues.plan import Reason
 from queues.quota.queue import ROOT
 from queues.workload import QueueName
@@ -81,25 +80,18 @@ class QueueStatuses:
         for name in sorted(names):
             if (fact := world.queues.get(name)) is None:
                 continue  # it went since
+            waiting = enqueued.get(name, 0)
+            counts = {each: totals.workloads[name, each] for each in Standing}
+            counts[Standing.PENDING] -= waiting
+            counts[Standing.INQUEUE] += waiting
             yield queue_status(
-                QueueStatusFacts(
-                    ref=ObjectRef(resource=QUEUES, name=name, uid=fact.uid),
-                    closed_by=states.closed_by.get(name),
-                    busy=name in busy,
-                    shown=fact.shown,
-                    broken=problems.get(name),
-                    unread=fact.unread,
-                    without_effect=fact.without_effect,
-                    allocated=totals.allocated(name),
-                    pending=totals.workloads[name, Standing.PENDING] - enqueued.get(name, 0),
-                    inqueue=totals.workloads[name, Standing.INQUEUE] + enqueued.get(name, 0),
-                    running=totals.workloads[name, Standing.RUNNING],
-                    unknown=totals.workloads[name, Standing.UNKNOWN],
-                    completed=totals.workloads[name, Standing.COMPLETED],
-                    is_root=name == ROOT,
-                    failing=failing if name == ROOT else None,
-                    keeping=keeping if name == ROOT else None,
-                )
+                fact,
+                totals.allocated(name),
+                counts,
+                closed_by=states.closed_by.get(name),
+                busy=name in busy,
+                broken=problems.get(name),
+                of_root=(failing, keeping),
             )
 
 

@@ -7,24 +7,27 @@ status that the object has, and give what must be written.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from admission.engine.reasons import not_enough_pods
-from admission.facts.volcano_jobs import JobSpec
+from admission.facts.cluster import QueueFact
 from admission.facts.workloads import ADMITTED, NO_CONDITION
 from admission.reconcile.expected_starts import ExpectedStart, tells_news, with_start
 from admission.reconcile.named_workloads import reason_told_in
 from admission.volcano_jobs.companions import Companion
-from admission.volcano_jobs.dependencies import WaitingTask
+from admission.volcano_jobs.dependencies import not_started
 from admission.volcano_jobs.state import JobState
-from admission.volcano_jobs.view import Counts
+from admission.volcano_jobs.view import JobView
 from admission.workloads.kinds.gang_words import UNSCHEDULABLE, code_in, gang_sentence, word_of
-from queues.api.api_resources import VOLCANO_JOBS, ObjectRef
+from admission.world.queues import Standing
+from queues.api.api_resources import QUEUES, VOLCANO_JOBS, ObjectRef
 from queues.api.reading.user_values import shortened
 from queues.api.types.queue import CLOSED_BY_PARENT, QueueState
 from queues.plan import Reason
+from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
-from queues.resources import Resources, show
+from queues.resources import show
 from queues.text_format import go_duration, rfc3339
 from queues.workload import QueueName
 
@@ -271,41 +274,35 @@ def _says(told: tuple[str, str], wanted: StatusCondition) -> bool:
     return told == (wanted.status, wanted.reason) or (wanted.quiet and told == NO_CONDITION)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobStatusFacts:
-    """What is known of a Volcano Job."""
+def job_status(
+    view: JobView,
+    state: JobState,
+    *,
+    companions: Sequence[Companion] = (),
+    reason: Reason | None = None,
+    expected: ExpectedStart | None = None,
+    seen: str | None = None,
+) -> StatusWanted:
+    """A Volcano Job's status, field by field as Volcano writes it.
 
-    spec: JobSpec
-    state: JobState
-    counts: Counts
-    companions: Sequence[Companion] = ()
-    #: Why it waits or cannot go on; shown while it is Pending.
-    reason: Reason | None = None
-    #: When it should start; None if that is not shown.
-    expected: ExpectedStart | None = None
-    #: Tasks that are not to be started yet.
-    waiting: tuple[WaitingTask, ...] = ()
-    #: Fields that are accepted and not acted on.
-    unsupported: tuple[str, ...] = ()
-    seen: str | None = None
-
-
-def job_status(job: JobStatusFacts) -> StatusWanted:
-    """A Volcano Job's status, field by field as Volcano writes it."""
-    state, counts = job.state, job.counts
+    ``reason``: why it waits or cannot go on, shown while it is Pending; ``expected``: when it should start, None if
+    that is not shown; ``seen``: the phase that the informer last showed, None if not known.
+    """
+    spec, counts = view.spec, view.counts(state)
+    waiting = not_started(state, view) if view.admissions else ()
     why = (state.reason, state.message)
-    if job.reason is not None and state.wants_pods():
-        why = (job.reason.code, with_start(job.reason.message, job.expected))
-    elif job.waiting and state.wants_pods():
-        why = (ReasonCode.WAITS_FOR_TASK, "; ".join(each.told() for each in job.waiting))
+    if reason is not None and state.wants_pods():
+        why = (reason.code, with_start(reason.message, expected))
+    elif waiting and state.wants_pods():
+        why = (ReasonCode.WAITS_FOR_TASK, "; ".join(each.told() for each in waiting))
     conditions = [{"status": phase.value, "lastTransitionTime": rfc3339(at)} for phase, at in state.history]
-    if job.unsupported:
+    if spec.unsupported:
         conditions.append(
             {
                 "status": UNSUPPORTED_FIELD,
                 "lastTransitionTime": rfc3339(state.history[0][1] if state.history else 0),
                 "reason": ReasonCode.UNSUPPORTED_FIELD.value,
-                "message": _not_acted_on(job.unsupported),
+                "message": _not_acted_on(spec.unsupported),
             }
         )
     fields: Document = {
@@ -317,7 +314,7 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
                 "lastTransitionTime": rfc3339(state.last_transition),
             }
         ),
-        "minAvailable": job.spec.minimum,
+        "minAvailable": spec.minimum,
         "taskStatusCount": {task: {"phase": dict(phases)} for task, phases in counts.tasks.items() if phases},
         "pending": counts.pending,
         "running": counts.running,
@@ -327,46 +324,13 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
         "unknown": counts.unknown,
         "version": state.version,
         "retryCount": state.retry_count,
-        "controlledResources": dict(
-            one.status_entry for one in job.companions if one.status_entry is not None
-        ),
+        "controlledResources": dict(one.status_entry for one in companions if one.status_entry is not None),
         "conditions": conditions,
     }
     if state.finished_at and state.started_at:
         fields["runningDuration"] = go_duration(state.finished_at - state.started_at)
-    spec = job.spec
     ref = ObjectRef(resource=VOLCANO_JOBS, namespace=spec.namespace, name=spec.name, uid=spec.uid)
-    return StatusWanted(ref=ref, fields=without_blanks(fields), seen=job.seen)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStatusFacts:
-    """What is known of a queue. Counts are of workloads."""
-
-    ref: ObjectRef
-    #: The nearest closed queue, itself or one above it; None if it takes work.
-    closed_by: QueueName | None = None
-    #: The state that its status has.
-    shown: str | None = None
-    #: Something runs or waits in it, or in a queue below it.
-    busy: bool = False
-    #: Why the queue cannot be used; None if it can.
-    broken: str | None = None
-    #: What of it is not read, because it is beyond its bounds; "": nothing.
-    unread: str = ""
-    #: What its object says to no effect, in words.
-    without_effect: tuple[str, ...] = ()
-    allocated: Resources = field(default_factory=Resources)
-    pending: int = 0
-    inqueue: int = 0
-    running: int = 0
-    unknown: int = 0
-    completed: int = 0
-    is_root: bool = False
-    #: Of root: why nothing is decided; None if all is well.
-    failing: Reason | None = None
-    #: Of root: why seats of Jobs that are gone are not given back; None if all is well.
-    keeping: Reason | None = None
+    return StatusWanted(ref=ref, fields=without_blanks(fields), seen=seen)
 
 
 #: Condition of a queue: whether all of it is read.
@@ -393,43 +357,53 @@ def _true_unless(type_: str, problem: Reason | None) -> StatusCondition:
     return StatusCondition(type=type_, status="True", reason=type_, quiet=True)
 
 
-def queue_status(queue: QueueStatusFacts) -> StatusWanted:
-    """State, use and counts. A closed queue in which something is left is Closing."""
+def queue_status(
+    fact: QueueFact,
+    allocated: Mapping[str, int] = MappingProxyType({}),
+    counts: Mapping[Standing, int] = MappingProxyType({}),
+    *,
+    closed_by: QueueName | None = None,
+    busy: bool = False,
+    broken: str | None = None,
+    of_root: tuple[Reason | None, Reason | None] = (None, None),
+) -> StatusWanted:
+    """State, use and counts of workloads. A closed queue in which something is left is Closing.
+
+    ``closed_by``: the nearest closed queue, itself or one above it, None if it takes work; ``busy``: something runs or
+    waits in it, or in a queue below it; ``broken``: why it cannot be used, None if it can; ``of_root``: why nothing is
+    decided, and why seats of Jobs that are gone are not given back; None if all is well.
+    """
+    name = fact.queue.name
     state = QueueState.OPEN
-    if queue.closed_by is not None:
-        state = QueueState.CLOSING if queue.busy else QueueState.CLOSED
+    if closed_by is not None:
+        state = QueueState.CLOSING if busy else QueueState.CLOSED
     by_parent = StatusCondition(type=CLOSED_BY_PARENT, status="False", reason="Usable", quiet=True)
-    if queue.closed_by not in (None, queue.ref.name):
-        message = f"queue {queue.closed_by} is closed, and with it all queues below it"
+    if closed_by not in (None, name):
+        message = f"queue {closed_by} is closed, and with it all queues below it"
         by_parent = StatusCondition(
             type=CLOSED_BY_PARENT, status="True", reason=ReasonCode.QUEUE_CLOSED, message=message
         )
-    broken = None
-    if queue.broken is not None:
-        broken = Reason(code=ReasonCode.QUEUE_BROKEN, message=queue.broken)
-    usable, bounded = _true_unless("Usable", broken), _true_unless(WITHIN_BOUNDS, None)
-    if queue.unread:
-        message = unread_words(queue.unread)
+    why_broken = None if broken is None else Reason(code=ReasonCode.QUEUE_BROKEN, message=broken)
+    usable, bounded = _true_unless("Usable", why_broken), _true_unless(WITHIN_BOUNDS, None)
+    if fact.unread:
+        message = unread_words(fact.unread)
         bounded = StatusCondition(type=WITHIN_BOUNDS, status="False", reason=BEYOND_BOUNDS, message=message)
-    of_root = (deciding_condition(queue.failing), _true_unless(FREEING, queue.keeping))
-    without_effect = _without_effect(queue.without_effect)
+    failing, keeping = of_root
+    own = (deciding_condition(failing), _true_unless(FREEING, keeping)) if name == ROOT else (by_parent,)
+    without_effect = _without_effect(fact.without_effect)
     return StatusWanted(
-        ref=queue.ref,
+        ref=ObjectRef(resource=QUEUES, name=name, uid=fact.uid),
         fields=without_blanks(
             {
                 "state": state.value,
-                "allocated": {name: show(name, units) for name, units in sorted(queue.allocated.items())},
-                "pending": queue.pending,
-                "inqueue": queue.inqueue,
-                "running": queue.running,
-                "unknown": queue.unknown,
-                "completed": queue.completed,
+                "allocated": {name: show(name, units) for name, units in sorted(allocated.items())},
+                **{each.value: counts.get(each, 0) for each in Standing},
             }
         ),
-        conditions=(usable, bounded, *(of_root if queue.is_root else (by_parent,)), *without_effect),
+        conditions=(usable, bounded, *own, *without_effect),
         dropped=() if without_effect else (UNSUPPORTED_FIELD,),
-        kept=("ledger",) if queue.is_root else (),
-        seen=queue.shown,
+        kept=("ledger",) if name == ROOT else (),
+        seen=fact.shown,
     )
 
 

@@ -15,7 +15,6 @@ from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
 from admission.reconcile.named_workloads import reason_told_in
 from admission.reconcile.status import (
     EventNote,
-    JobStatusFacts,
     StatusWanted,
     WorkloadStatus,
     admitted_condition,
@@ -23,7 +22,6 @@ from admission.reconcile.status import (
     pod_group_status,
 )
 from admission.reconcile.volcano_jobs import VolcanoJobController
-from admission.volcano_jobs.dependencies import not_started
 from admission.volcano_jobs.pod_changes import companions_of
 from admission.workloads.kinds import StatusForm, object_ref, support_of
 from admission.workloads.seats import is_live
@@ -229,22 +227,11 @@ class WorldStatuses:
             return
         job = world.volcano_jobs.of(key)
         try:
-            companions = companions_of(view.spec) if world.admission_index.of(key) else ()
+            companions = companions_of(view.spec) if view.admissions else ()
         except InvalidDocument:
             companions = ()
-        yield job_status(
-            JobStatusFacts(
-                spec=view.spec,
-                state=job,
-                counts=view.counts(job),
-                companions=companions,
-                reason=self.why_waiting(key),
-                expected=self._expected(key),
-                waiting=not_started(job, view) if view.admissions else (),
-                unsupported=fact.unsupported,
-                seen=fact.phase,
-            )
-        )
+        reason, expected = self.why_waiting(key), self._expected(key)
+        yield job_status(view, job, companions=companions, reason=reason, expected=expected, seen=fact.phase)
         if (group := self.job_group(key)) is not None:
             yield pod_group_status(self._workload_status(state, self._group_ref(state, group), group.phase))
 
@@ -258,8 +245,6 @@ class WorldStatuses:
         phases = Counter(pod.phase for pod in state.pods)
         admitted = any(place.admission.state is AdmissionState.OPEN for place in state.seat_maps)
         fact = self.world.facts.get(state.key)
-        # The status of a Volcano Job itself names its fields that are not acted on.
-        own_fields = fact is not None and support_of(state.key).status is not StatusForm.VOLCANO_JOB
         return WorkloadStatus(
             ref=ref,
             minimum=state.workload.minimum if fact is None else fact.minimum,
@@ -268,7 +253,7 @@ class WorldStatuses:
             reason=self.why_waiting(state.key) if not admitted else None,
             expected=None if admitted or _is_told_by_event(state.key, ref) else self._expected(state.key),
             problem=self._told_problem(state) if admitted else None,
-            unsupported=fact.unsupported if fact is not None and own_fields else (),
+            unsupported=fact.unsupported if fact is not None else (),
             pending=phases[PodPhase.PENDING],
             running=phases[PodPhase.RUNNING],
             bound=sum(pod.node is not None and is_live(pod) for pod in state.pods),

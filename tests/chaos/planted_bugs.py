@@ -17,11 +17,10 @@ from admission import cycle, intake
 from admission.apply import TurnPlan
 from admission.facts.pods import PodFact
 from admission.kube.watch.informer import Informer
-from admission.kube.writers import awaited_seats, release
+from admission.kube.writers import awaited_seats, release, status
 from admission.kube.writers.awaited_seats import AwaitedSeats
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
-from admission.kube.writers.status import StatusWriter
 from admission.kube.writers.work_queue import WorkQueue
 from admission.reconcile import release as orders
 from admission.reconcile.release import Order, Verb
@@ -335,16 +334,7 @@ def _first_end_counts() -> None:
 
 
 def _status_once() -> None:
-    right = StatusWriter._write
-
-    async def write(self: Any, known: Any) -> None:
-        failed = self.counts.failed
-        await right(self, known)
-        if self.counts.failed > failed:
-            known.due = None
-            self._waiting.pop(known.wanted.ref.uid, None)
-
-    _set(StatusWriter, "_write", write)
+    _set(status, "_AFTER_FAILURE", 86_400.0)
 
 
 def _not_now_means_never() -> None:

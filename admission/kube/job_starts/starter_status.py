@@ -32,7 +32,7 @@ class StarterStatus:
         busy: Callable[[], bool],
     ) -> None:
         self._status = StatusWriter(client, check_lease, busy=busy)
-        self._events = EventWriter(client, check_lease, self._status.counts, instance=instance, busy=busy)
+        self._events = EventWriter(client, check_lease, instance=instance, busy=busy)
         #: Uid → what was reported last for each reason: the same is not reported twice.
         self._last: dict[str, dict[str, str]] = {}
 

@@ -10,7 +10,7 @@ from time import monotonic, time_ns
 from typing import Final, NoReturn
 
 from admission.kube.client.client import Client
-from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
+from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter
 from admission.reconcile.events import WAIT, WARN
 from admission.reconcile.status import Document, EventNote
 from queues.api.api_resources import EVENTS
@@ -65,14 +65,12 @@ class EventWriter:
         self,
         client: Client,
         check_lease: Callable[[], None],
-        counts: StatusCounts,
         *,
         instance: str,
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._client = client
         self._check_lease = check_lease
-        self._counts = counts
         self._instance = instance
         self._busy = busy
         self._rate = RateLimiter(busy, 40.0, PER_SECOND_BUSY)
@@ -126,7 +124,6 @@ class EventWriter:
         self._waiting[note.ref.uid, what] = (note, time_ns() if at is None else at)
         if len(self._waiting) > BACKLOG:
             self._waiting.popitem(last=False)
-            self._counts.events_dropped += 1
         self._queued.set()
 
     def _queue_held(self) -> None:
@@ -175,9 +172,7 @@ class EventWriter:
                 _, (note, at) = self._waiting.popitem(last=False)
                 try:
                     await _create(self._client, event(note, at, self._instance), self._check_lease)
-                    self._counts.events += 1
                 except ApiError as error:
-                    self._counts.events_dropped += 1
                     _log.info("event not written", extra={"object": note.ref.path, "why": str(error)})
 
     async def _let_pods_go_first(self) -> None:

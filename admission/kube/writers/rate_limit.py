@@ -1,8 +1,7 @@
-"""Writes that can wait, statuses and events: how fast they go, how long they are held, and how many went."""
+"""Writes that can wait, statuses and events: how fast they go, and how long they are held."""
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 #: While pods are being released only what is overdue by so many seconds is written, and more slowly.
@@ -29,14 +28,3 @@ class RateLimiter:
         self._next = turn + 1.0 / rate
         if turn > now:
             await asyncio.sleep(turn - now)
-
-
-@dataclass(slots=True)
-class StatusCounts:
-    """For metrics."""
-
-    written: int = 0
-    unchanged: int = 0
-    failed: int = 0
-    events: int = 0
-    events_dropped: int = 0

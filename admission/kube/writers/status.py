@@ -17,7 +17,7 @@ from admission.facts.workloads import ADMITTED
 from admission.kube.client.client import Client
 from admission.kube.client.errors import is_of_another_uid
 from admission.kube.writers.awaited_seats import may_have_happened
-from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
+from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter
 from admission.reconcile.status import Document, StatusWanted, merge_patch, only_numbers, settled, with_others
 from admission.wire import Bare
 from queues.api.api_resources import ObjectRef
@@ -69,7 +69,6 @@ class StatusWriter:
         self._has_room = asyncio.Event()
         self._rate = RateLimiter(busy, PER_SECOND, PER_SECOND_BUSY)
         self._dirty = asyncio.Event()
-        self.counts = StatusCounts()
 
     def submit(self, wanted: Iterable[StatusWanted]) -> None:
         """What statuses should say from now on; returns at once. The same again costs nothing, nor does what an
@@ -97,7 +96,6 @@ class StatusWriter:
         if known.status is not None:
             after = settled(known.wanted, known.status, 0)
             if not merge_patch(_ours(known.wanted, known.status), after):
-                self.counts.unchanged += 1
                 return
             if only_numbers(known.status, after):
                 pause = BETWEEN_NUMBERS
@@ -190,11 +188,9 @@ class StatusWriter:
             if is_of_another_uid(error):
                 self._known.pop(wanted.ref.uid, None)
                 return
-            self.counts.failed += 1
             _log.warning("status refused", extra={"object": wanted.ref.path, "why": str(error)})
             return
         except ApiError as error:
-            self.counts.failed += 1
             _log.info("status not written", extra={"object": wanted.ref.path, "why": str(error)})
             if may_have_happened(error):
                 known.status = None  # what was there before may be wanted again by the next try
@@ -221,7 +217,6 @@ class StatusWriter:
             check_lease=self._check_lease,
         )
         known.written_at = asyncio.get_running_loop().time()
-        self.counts.written += 1
         if not known.assumed:
             return None
         known.assumed = False

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 from admission.facts.cluster import QueueFact
@@ -11,9 +12,8 @@ from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter
 from admission.reconcile.closure_status import closure_statuses
 from admission.reconcile.events import (
-    HyperNodeEvents,
     IgnoredValueEvents,
-    UnreadEvents,
+    ObjectEvents,
     acted_events,
     admitted_events,
     ending_event,
@@ -55,21 +55,19 @@ class StatusLoop:
     ) -> None:
         """``busy``: pods are being released now; ``instance``: the reporter that events name."""
         self._status = StatusWriter(client, check_lease, busy=busy)
-        self._events = EventWriter(client, check_lease, self._status.counts, instance=instance, busy=busy)
+        self._events = EventWriter(client, check_lease, instance=instance, busy=busy)
         self._statuses = statuses
         self._world = statuses.world
         self._queue_statuses = QueueStatuses(statuses.world)
-        self._hypernode_events = HyperNodeEvents()
-        self._unread_events = UnreadEvents()
+        self._object_events = ObjectEvents()
         self._ignored_values = IgnoredValueEvents()
         self._busy = busy
         self._dirty_workloads: set[WorkloadKey] = set()
         self._dirty_queues = True
         #: As they were when they were last looked at.
         self._queues: Mapping[QueueName, QueueFact] = {}
-        #: Reservations and NodeDrains, as they were then, and the second of the last turn.
+        #: Reservations and NodeDrains, as they were then.
         self._closures: tuple[ClosureState, ...] = ()
-        self._now = 0
         self._dirty = asyncio.Event()
         self._queues_due = 0.0
         #: Second of the last turn.
@@ -120,16 +118,12 @@ class StatusLoop:
 
     def _tell_start(self, key: WorkloadKey) -> None:
         """In one write: of its status, or an event."""
-        try:
-            note = self._statuses.start_note(key)
-        except Exception:
-            _log.exception("event not worked out", extra={"workload": str(key)})
-            return
-        if note is not None:
-            self._events.tell(note)
-            return
-        self._dirty_workloads.add(key)
-        self._dirty.set()
+        with _contained("event not worked out", key):
+            if (note := self._statuses.start_note(key)) is not None:
+                self._events.tell(note)
+            else:
+                self._dirty_workloads.add(key)
+                self._dirty.set()
 
     async def _loop(self) -> NoReturn:
         while True:
@@ -147,10 +141,14 @@ class StatusLoop:
             # First: a PodGroup that is no workload may have a status, that of the Job for which it stands.
             self._status.forget(key.uid for key in gone)
             self._events.forget(key.uid for key in gone)
-            self._note_enqueued(keys)
-            self._status.submit(wanted for key in keys for wanted in self._wanted(key))
+            with _contained("podgroups without pods not looked at"):
+                self._statuses.enqueued.note(self._world, keys)
             for key in keys:
-                self._tell_why_waiting(key)
+                with _contained("status not worked out", key):
+                    self._status.submit(list(self._statuses.of(key)))
+            for key in keys:
+                with _contained("event not worked out", key):
+                    self._tell_why_waiting(key)
             await self._look_at_queues()
         await self._look_at_queues()
         if self._dirty_queues:
@@ -160,23 +158,15 @@ class StatusLoop:
         now = asyncio.get_running_loop().time()
         if self._dirty_queues and now >= self._queues_due:
             self._queues_due, self._dirty_queues = now + QUEUES_EVERY, False
-            self._look_at_enqueued()
+            with _contained("podgroups without pods not looked at"):
+                self._look_at_enqueued()
             async for some in slices(self._changed_queues()):
                 self._status.submit(some)
-            self._status.submit(self._closure_statuses())
-
-    def _note_enqueued(self, keys: Collection[WorkloadKey]) -> None:
-        try:
-            self._statuses.enqueued.note(self._world, keys)
-        except Exception:
-            _log.exception("podgroups without pods not looked at")
+            with _contained("statuses of reservations and drains not worked out"):
+                self._status.submit(list(closure_statuses(self._world, self._now)))
 
     def _look_at_enqueued(self) -> None:
-        try:
-            changed = self._statuses.enqueued.look_again(self._world)
-        except Exception:
-            _log.exception("podgroups without pods not looked at")
-            return
+        changed = self._statuses.enqueued.look_again(self._world)
         self._dirty_workloads.update(changed)
         if changed:
             self._dirty.set()
@@ -186,30 +176,11 @@ class StatusLoop:
         enqueued = statuses.enqueued.by_queue(self._world)
         return self._queue_statuses.changed(statuses.failing(), statuses.keeping(), enqueued)
 
-    def _closure_statuses(self) -> list[StatusWanted]:
-        try:
-            return list(closure_statuses(self._world, self._now))
-        except Exception:
-            _log.exception("statuses of reservations and drains not worked out")
-            return []
-
-    def _wanted(self, key: WorkloadKey) -> list[StatusWanted]:
-        try:
-            return list(self._statuses.of(key))
-        except Exception:
-            # A defect that one workload brings to light must not keep the others in the dark.
-            _log.exception("status not worked out", extra={"workload": str(key)})
-            return []
-
     def _tell_why_waiting(self, key: WorkloadKey) -> None:
-        try:
-            notes = list(self._statuses.waiting_notes(key))
-            ending = ending_event(self._world, key, self._now)
-            overruled = overruled_event(self._world, key)
-            ignored = self._ignored_values.new(self._world, key)
-        except Exception:
-            _log.exception("event not worked out", extra={"workload": str(key)})
-            return
+        notes = list(self._statuses.waiting_notes(key))
+        ending = ending_event(self._world, key, self._now)
+        overruled = overruled_event(self._world, key)
+        ignored = self._ignored_values.new(self._world, key)
         for note, shown in notes:
             self._events.tell(note, shown=shown)
         for about in (*ignored, ending, overruled):
@@ -217,14 +188,20 @@ class StatusLoop:
                 self._events.tell(about)
 
     def _tell_of_objects_of_administrators(self) -> None:
-        for note in self._hypernode_events.new(self._world.node_inventory.hypernodes.values()):
+        inventory = self._world.node_inventory
+        unread = (inventory.flavors.values(), inventory.topologies.values())
+        for note in self._object_events.new(inventory.hypernodes.values(), *unread):
             _log.warning(
-                "a HyperNode cannot be used as it is", extra={"object": note.ref.name, "why": note.message}
+                "an object is not used as it is", extra={"object": note.ref.path, "why": note.message}
             )
             self._events.forget([note.ref.uid])
             self._events.tell(note)
-        inventory = self._world.node_inventory
-        for note in self._unread_events.new(inventory.flavors.values(), inventory.topologies.values()):
-            _log.warning("not all of an object is read", extra={"object": note.ref.name, "why": note.message})
-            self._events.forget([note.ref.uid])
-            self._events.tell(note)
+
+
+@contextmanager
+def _contained(what: str, key: WorkloadKey | None = None) -> Iterator[None]:
+    """A defect that one workload brings to light must not keep the others in the dark."""
+    try:
+        yield
+    except Exception:
+        _log.exception(what, extra={} if key is None else {"workload": str(key)})

@@ -83,7 +83,6 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes | msgspec.Raw) -> WorkloadF
         # All of the spec: pods are made from it, so a change of any part must be reported.
         generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),
         obstacle=values.obstacle,
-        unsupported=spec.unsupported,
     )
     return of_possible_size(fact, "spec.tasks")
 

@@ -7,12 +7,16 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from admission.facts.cluster import QueueFact
 from admission.kube.client.client import Client
 from admission.kube.cluster_ledger import ClusterLedger
-from admission.reconcile.status import QueueStatusFacts, merge_patch, queue_status, settled
-from queues.api.api_resources import QUEUES, ObjectRef
+from admission.reconcile.status import merge_patch, queue_status, settled
+from admission.world.queues import Standing
+from queues.api.api_resources import QUEUES
 from queues.errors import AnotherLedger, Fenced, LedgerIsOlder, NoRootQueue, NotFound
 from queues.ledger_record import LedgerRecord
+from queues.quota.queue import ROOT as ROOT_NAME
+from queues.quota.queue import Queue
 from tests.fakes.fake_api_server import FakeApiServer, answers
 from tests.kube.support.cluster_objects import becomes
 
@@ -75,8 +79,8 @@ async def test_a_ledger_that_is_told_to_takes_the_place_of_another(cluster: Clus
 async def test_the_record_stays_beside_what_else_the_status_says(cluster: ClusterLedger, api: Client) -> None:
     await cluster.claim(ledger("a", 7), allowed)
     root = msgspec.json.decode(await api.get(ROOT))
-    ref = ObjectRef(resource=QUEUES, namespace="", name="root", uid=root["metadata"]["uid"])
-    wanted = queue_status(QueueStatusFacts(ref=ref, is_root=True, pending=3))
+    fact = QueueFact(queue=Queue(name=ROOT_NAME), uid=root["metadata"]["uid"])
+    wanted = queue_status(fact, counts={Standing.PENDING: 3})
     patch = merge_patch(root["status"], settled(wanted, root["status"], 0))
     await api.patch(f"{ROOT}/status", {"status": patch})
     assert await cluster.recorded() == ledger("a", 7)

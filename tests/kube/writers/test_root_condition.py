@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from admission.kube.client.client import Client
-from admission.kube.writers.root_condition import RootCondition
+from admission.kube.writers.root_condition import write_root_condition
 from queues.errors import Fenced
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
@@ -17,7 +17,7 @@ FAILING = Reason(code=ReasonCode.TURNS_FAIL, message="5 turns in a row ended wit
 async def test_other_conditions_stay_beside_it(server: FakeApiServer, client: Client) -> None:
     usable = b'{"type": "Usable", "status": "False", "reason": "QueueBroken"}'
     server.once("LIST", says(ROOT % usable))
-    await RootCondition(client, lambda: None).write(FAILING)
+    await write_root_condition(client, lambda: None, FAILING)
     (patch,) = server.seen("PATCH")
     assert patch.path.endswith("/queues/root/status")
     assert patch.body["metadata"]["uid"] == "u1"
@@ -30,7 +30,7 @@ async def test_other_conditions_stay_beside_it(server: FakeApiServer, client: Cl
 async def test_what_is_said_already_is_not_written_again(server: FakeApiServer, client: Client) -> None:
     said = {"type": "Deciding", "status": "False", "reason": "TurnsFail", "message": FAILING.message}
     server.once("LIST", says(ROOT % msgspec.json.encode(said)))
-    await RootCondition(client, lambda: None).write(FAILING)
+    await write_root_condition(client, lambda: None, FAILING)
     assert server.seen("PATCH") == []
 
 
@@ -39,14 +39,14 @@ async def test_another_cause_takes_the_place_of_the_one_that_was_told(
 ) -> None:
     said = {"type": "Deciding", "status": "False", "reason": "TurnsFail", "message": "it tried another one"}
     server.once("LIST", says(ROOT % msgspec.json.encode(said)))
-    await RootCondition(client, lambda: None).write(FAILING)
+    await write_root_condition(client, lambda: None, FAILING)
     (patch,) = server.seen("PATCH")
     assert [each["message"] for each in patch.body["status"]["conditions"]] == [FAILING.message]
 
 
 async def test_a_cluster_without_root_stops_nothing(server: FakeApiServer, client: Client) -> None:
     server.once("LIST", answers(404, "not found", "NotFound"))
-    await RootCondition(client, lambda: None).write(FAILING)
+    await write_root_condition(client, lambda: None, FAILING)
     assert server.seen("PATCH") == []
 
 
@@ -56,5 +56,5 @@ async def test_without_a_lease_nothing_is_said(server: FakeApiServer, client: Cl
 
     server.once("LIST", says(ROOT % b""))
     with pytest.raises(Fenced):
-        await RootCondition(client, fenced).write(FAILING)
+        await write_root_condition(client, fenced, FAILING)
     assert server.seen("PATCH") == []

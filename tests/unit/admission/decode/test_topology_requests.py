@@ -154,7 +154,8 @@ def test_partitions_of_a_task_have_a_level_of_their_own() -> None:
     (pods,) = fact.pod_sets
 
     assert pods.partitions == (Partition(size=2, level="rack", required=True, minimum=1),)
-    assert (pods.minimum, pods.preferred_topology, fact.unsupported) == (2, "block", ())
+    assert fact.job is not None
+    assert (pods.minimum, pods.preferred_topology, fact.job.unsupported) == (2, "block", ())
 
 
 def test_partitions_without_a_topology_only_start_whole() -> None:

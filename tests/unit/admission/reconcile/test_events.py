@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from admission.facts.cluster import FlavorFact, HyperNodeFact, HyperNodeMember, TopologyFact
-from admission.reconcile.events import HyperNodeEvents, UnreadEvents
+from admission.reconcile.events import ObjectEvents
 from admission.world.hypernodes import problems_of
 
 
@@ -17,7 +17,7 @@ GOOD = hypernode("good", "bad")
 
 
 def test_what_is_wrong_is_told_once_and_once_more_when_it_changed() -> None:
-    complaints = HyperNodeEvents()
+    complaints = ObjectEvents()
 
     (note,) = complaints.new([BAD, GOOD])
     assert (note.ref.resource.kind, note.ref.name, note.ref.uid) == ("HyperNode", "bad", "uid-bad")
@@ -47,10 +47,10 @@ def test_hypernodes_inside_one_another_are_told_the_way_around() -> None:
 
 
 def test_a_flavor_or_topology_that_is_not_read_whole_gets_an_event_whenever_that_changes() -> None:
-    events, parts = UnreadEvents(), "spec.nodeLabels: found 5001 entries, expected at most 5000"
+    events, parts = ObjectEvents(), "spec.nodeLabels: found 5001 entries, expected at most 5000"
     whole, cut = FlavorFact(name="whole", uid="w"), FlavorFact(name="cut", uid="c", unread=parts)
     topology = TopologyFact(name="site", levels=(), uid="s", unread="spec.levels: found more")
-    (first, second) = events.new([whole, cut], [topology])
+    (first, second) = events.new((), [whole, cut], [topology])
     assert (first.ref.path, first.reason, first.warning) == (
         "/apis/muster.dev/v1alpha1/resourceflavors/cut",
         "BeyondBounds",
@@ -58,5 +58,5 @@ def test_a_flavor_or_topology_that_is_not_read_whole_gets_an_event_whenever_that
     )
     assert first.message == f"what is beyond these bounds is not read: {parts}"
     assert second.ref.name == "site"
-    assert events.new([whole, cut], [topology]) == []
-    assert [note.ref.name for note in events.new([whole, replace(cut, unread="more")], [])] == ["cut"]
+    assert events.new((), [whole, cut], [topology]) == []
+    assert [note.ref.name for note in events.new((), [whole, replace(cut, unread="more")], [])] == ["cut"]

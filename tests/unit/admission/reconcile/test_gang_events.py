@@ -7,7 +7,6 @@ import pytest
 
 from admission.facts.workloads import WorkloadFact
 from admission.kube.writers.events import EventWriter
-from admission.kube.writers.rate_limit import StatusCounts
 from admission.reconcile.status import EventNote
 from admission.reconcile.world_status import WorldStatuses
 from admission.world.world import World
@@ -85,8 +84,7 @@ def test_the_next_leader_does_not_repeat_what_the_podgroup_says(said: tuple[str,
 
 
 async def test_the_same_waiting_is_one_write_and_another_reason_is_one_more() -> None:
-    counts = StatusCounts()
-    events = EventWriter(None, lambda: None, counts, instance="me")  # type: ignore[arg-type]
+    events = EventWriter(None, lambda: None, instance="me")  # type: ignore[arg-type]
 
     def tell(reason: Reason) -> int:
         known = waiting(volcano_job(2), group_of_a_job(), reason=reason)

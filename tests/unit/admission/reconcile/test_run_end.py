@@ -5,7 +5,6 @@ from typing import Any
 
 from admission.facts.workloads import WorkloadFact
 from admission.kube.writers.events import EventWriter, event
-from admission.kube.writers.rate_limit import StatusCounts
 from admission.reconcile.events import admitted_events, ending_event
 from admission.reconcile.release import orders_for
 from admission.reconcile.volcano_jobs import next_state
@@ -75,7 +74,7 @@ def test_a_warning_is_one_event_whoever_writes_it_and_when() -> None:
     first, second = event(note, 10**18, "a"), event(note, 2 * 10**18, "b")
     assert first["metadata"] == second["metadata"]
     assert first["firstTimestamp"] == rfc3339(NOW + 80)
-    writer = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+    writer = EventWriter(None, lambda: None, instance="me")  # type: ignore[arg-type]
     for _ in range(3):
         writer.tell(note)
     assert len(writer._waiting) == 1

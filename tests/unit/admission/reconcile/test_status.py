@@ -4,18 +4,16 @@ from typing import Any
 
 import pytest
 
+from admission.facts.cluster import QueueFact
 from admission.facts.pods import PodPhase
 from admission.facts.workloads import NO_CONDITION
 from admission.kube.writers import events
 from admission.kube.writers.events import EventWriter, event
-from admission.kube.writers.rate_limit import StatusCounts
 from admission.kube.writers.status import StatusWriter
 from admission.reconcile.events import WAIT, start_event
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.reconcile.status import (
     EventNote,
-    JobStatusFacts,
-    QueueStatusFacts,
     StatusCondition,
     StatusWanted,
     WorkloadStatus,
@@ -34,9 +32,11 @@ from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
 from queues.api.api_resources import JOB_SETS, JOBS, POD_GROUPS, QUEUES, ApiResource, ObjectRef
 from queues.plan import Reason
+from queues.quota.queue import ROOT, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import go_duration
+from queues.workload import QueueName
 from tests.builders.volcano_jobs import UID, job, pod
 from tests.tables import with_rows
 from tests.waiting import eventually
@@ -194,43 +194,38 @@ async def test_what_an_object_said_already_is_neither_read_nor_written_until_it_
     assert [known.due is not None for known in writer._known.values()] == [True]
 
 
-def job_facts(*phases: PodPhase, **more: Any) -> JobStatusFacts:
-    spec = job()
+def status_of_job(*phases: PodPhase, unsupported: tuple[str, ...] = (), **more: Any) -> StatusWanted:
+    spec = replace(job(), unsupported=unsupported)
     view = JobView(spec=spec, pods=tuple(pod(index, phase) for index, phase in enumerate(phases)))
-    state = advance(JobState(uid=UID), view, 60)
-    return JobStatusFacts(
-        spec=spec, state=state, counts=view.counts(state), companions=companions_of(spec), **more
-    )
+    return job_status(view, advance(JobState(uid=UID), view, 60), companions=companions_of(spec), **more)
 
 
 def test_a_jobs_status_has_volcanos_fields(golden: Any) -> None:
     running, succeeded = PodPhase.RUNNING, PodPhase.SUCCEEDED
 
-    assert job_status(job_facts(running, running, running, succeeded)).fields == golden
+    assert status_of_job(running, running, running, succeeded).fields == golden
 
 
 def test_a_pending_job_says_why_it_waits_once_per_code() -> None:
-    first = settled(job_status(job_facts(reason=LIMIT)), {}, 0)
+    first = settled(status_of_job(reason=LIMIT), {}, 0)
     changed = Reason(code="QueueLimit", message="other numbers")
-    second = settled(job_status(job_facts(reason=changed)), first, 0)
+    second = settled(status_of_job(reason=changed), first, 0)
 
     assert (first["state"]["reason"], first["state"]["message"]) == (LIMIT.code, LIMIT.message)
     assert merge_patch(first, second) == {}
 
 
 def test_fields_that_are_not_acted_on_are_a_condition() -> None:
-    told = job_status(job_facts(unsupported=("spec.policies",))).fields["conditions"][-1]
+    told = status_of_job(unsupported=("spec.policies",)).fields["conditions"][-1]
 
     said = "accepted, but not acted on: spec.policies"
     assert (told["status"], told["message"]) == ("UnsupportedField", said)
 
 
 def test_an_ended_job_says_how_long_it_ran() -> None:
-    spec = job()
     state = JobState(uid=UID, phase=Phase.COMPLETED, started_at=100, finished_at=3765)
-    facts = JobStatusFacts(spec=spec, state=state, counts=JobView(spec=spec).counts(state))
 
-    assert job_status(facts).fields["runningDuration"] == "1h1m5s"
+    assert job_status(JobView(spec=job()), state).fields["runningDuration"] == "1h1m5s"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (59, "59s"), (60, "1m0s"), (3600, "1h0m0s")])
@@ -239,6 +234,7 @@ def test_durations_are_written_as_go_does(seconds: int, text: str) -> None:
 
 
 QUEUE = ObjectRef(resource=QUEUES, name="team-a", uid="q1")
+A_QUEUE = QueueFact(queue=Queue(name=QueueName("team-a")), uid="q1")
 
 
 @pytest.mark.parametrize(
@@ -246,24 +242,22 @@ QUEUE = ObjectRef(resource=QUEUES, name="team-a", uid="q1")
     [({}, "Open"), ({"closed_by": "team-a"}, "Closed"), ({"closed_by": "team-a", "busy": True}, "Closing")],
 )
 def test_a_closed_queue_is_closing_until_it_is_empty(facts: Any, state: str) -> None:
-    assert state == queue_status(QueueStatusFacts(ref=QUEUE, **facts)).fields["state"]
+    assert state == queue_status(A_QUEUE, **facts).fields["state"]
 
 
 @pytest.mark.parametrize(
-    ("field", "code", "kind"),
-    [
-        ("failing", "TurnsFail", "Deciding"),
-        ("keeping", "ListsFail", "FreeingSeats"),
-    ],
+    ("place", "code", "kind"), [(0, "TurnsFail", "Deciding"), (1, "ListsFail", "FreeingSeats")]
 )
 def test_root_says_that_nothing_is_decided_or_freed_as_long_as_that_is_so(
-    field: str, code: str, kind: str
+    place: int, code: str, kind: str
 ) -> None:
+    root = replace(A_QUEUE, queue=Queue(name=ROOT))
     reason = Reason(code=ReasonCode(code), message="5 turns in a row ended with the same error: …")
     before = {"state": "Open"}
-    well = queue_status(QueueStatusFacts(ref=QUEUE, is_root=True))
+    well = queue_status(root)
     assert "conditions" not in settled(well, before, 0)
-    said = settled(queue_status(QueueStatusFacts(ref=QUEUE, is_root=True, **{field: reason})), before, 0)
+    of_root = (None, reason) if place else (reason, None)
+    said = settled(queue_status(root, of_root=of_root), before, 0)
     (condition,) = said["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == (kind, "False", code)
     assert condition["message"] == reason.message
@@ -273,7 +267,7 @@ def test_root_says_that_nothing_is_decided_or_freed_as_long_as_that_is_so(
 
 def test_a_queue_says_what_it_uses_and_why_it_cannot_be_used() -> None:
     allocated = Resources({"nvidia.com/gpu": 12_000, "cpu": 1500, "memory": 2**30})
-    wanted = queue_status(QueueStatusFacts(ref=QUEUE, allocated=allocated, broken="no such parent"))
+    wanted = queue_status(A_QUEUE, allocated, broken="no such parent")
 
     assert wanted.fields["allocated"] == {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": "12"}
     assert conditions(wanted)["Usable"]["message"] == "no such parent"
@@ -347,7 +341,7 @@ def test_a_group_whose_user_took_such_fields_out_does_not_go_on_saying_so() -> N
 
 
 def event_writer(client: Any = None) -> EventWriter:
-    return EventWriter(client, lambda: None, StatusCounts(), instance="me")
+    return EventWriter(client, lambda: None, instance="me")
 
 
 class Told:
@@ -510,10 +504,10 @@ def test_what_start_a_job_told_when_it_was_seen_first_is_read_from_it() -> None:
 
 
 def test_a_pending_volcano_job_says_when_it_should_start() -> None:
-    before = settled(job_status(job_facts(reason=LIMIT, expected=SOON)), {}, 0)
+    before = settled(status_of_job(reason=LIMIT, expected=SOON), {}, 0)
     assert before["state"]["message"] == LIMIT.message + SAYS_SOON
     for same in (ALIKE, None):
-        after = settled(job_status(job_facts(reason=LIMIT, expected=same)), before, 0)
+        after = settled(status_of_job(reason=LIMIT, expected=same), before, 0)
         assert merge_patch(before, after) == {}
-    news = settled(job_status(job_facts(reason=LIMIT, expected=LATE)), before, 0)
+    news = settled(status_of_job(reason=LIMIT, expected=LATE), before, 0)
     assert merge_patch(before, news).keys() == {"state"}

@@ -10,8 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from admission.decode.admin_documents import queue_fact
-from admission.reconcile.status import QueueStatusFacts, queue_status, settled
-from queues.api.api_resources import QUEUES, ObjectRef
+from admission.reconcile.status import queue_status, settled
 from queues.api.model import Quantities
 from queues.api.resource_names import NoSuchResource, meant_by, resource_named, usual_name
 from queues.api.types.batch_job import Pod
@@ -170,11 +169,7 @@ def test_a_change_that_adds_a_wrong_name_is_refused() -> None:
 
 def condition_of(queue: dict[str, Any], before: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """The status of a queue, and the message of its condition; "": it has none."""
-    fact = queue_fact(msgspec.json.encode(queue))
-    ref = ObjectRef(resource=QUEUES, name=fact.queue.name, uid="q1")
-    status = settled(
-        queue_status(QueueStatusFacts(ref=ref, without_effect=fact.without_effect)), before, 1000
-    )
+    status = settled(queue_status(queue_fact(msgspec.json.encode(queue))), before, 1000)
     told = [each for each in status.get("conditions", ()) if each["type"] == "UnsupportedField"]
     return status, told[0]["message"] if told else ""
 

@@ -137,7 +137,8 @@ def test_a_class_that_does_not_exist_is_an_obstacle_until_it_does() -> None:
 def test_a_tier_becomes_a_level_of_the_topology() -> None:
     levels = ("block", "rack", "host")
     hard = a_volcano_job(task(), networkTopology={"mode": "hard", "highestTierAllowed": 1})
-    assert hard.unsupported == ()
+    assert hard.job is not None
+    assert hard.job.unsupported == ()
     (pods,) = in_context(hard, Context(tiers=Tiers(levels))).pod_sets
     assert (pods.required_topology, pods.preferred_topology) == ("rack", None)
     soft = a_volcano_job(task(), networkTopology={"mode": "soft", "highestTierAllowed": 2})
@@ -148,7 +149,8 @@ def test_a_tier_becomes_a_level_of_the_topology() -> None:
 def test_what_is_not_acted_on_is_named() -> None:
     restarts = [{"event": "JobUpdated", "action": "RestartJob"}]
     fact = a_volcano_job(task(policies=restarts), plugins={"jax": [], "svc": []})
-    assert fact.unsupported == ("spec.tasks[0].policies[0].event JobUpdated", "spec.plugins.jax")
+    assert fact.job is not None
+    assert fact.job.unsupported == ("spec.tasks[0].policies[0].event JobUpdated", "spec.plugins.jax")
 
 
 @with_rows("estimate", "annotations", "seconds")
