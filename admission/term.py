@@ -318,7 +318,6 @@ class LeaderTerm:
                 world,
                 check_lease,
                 requeue=self._requeue,
-                report=lambda report: self._requeue(report.workload),
                 failpoint=failpoint,
                 priorities=lambda: self.informers.context.priorities,
                 released=self._note_released,

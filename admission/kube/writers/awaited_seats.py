@@ -8,13 +8,19 @@ writer asks for the object itself. A pod that is shown before may be deleted mea
 request, which only its name addresses. A request for a pod that is under way may become one.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
+from admission.kube.client.client import Client
+from admission.kube.writers.work_queue import LONGEST_PAUSE, WorkQueue
 from admission.workloads.inputs import SeatIndices, joined
-from queues.errors import ApiError, ApiUnavailable, Fenced
+from queues.errors import ApiError, ApiUnavailable, Fenced, NotFound
 from queues.workload import WorkloadKey
+
+_log = logging.getLogger(__name__)
 
 #: Seconds after its last request in which an object may still change by it; then the object itself is asked for.
 ASKED_AFTER: Final = 60.0
@@ -147,6 +153,58 @@ class AwaitedSeats:
     def forget(self, key: WorkloadKey) -> None:
         """The workload is gone and holds nothing."""
         self._writes.pop(key, None)
+
+
+class Look(NamedTuple):
+    """An item of a work queue: an object is asked for whether a write to it was carried out."""
+
+    key: WorkloadKey
+    subject: str
+
+
+class Looks:
+    """Asks for objects that may have been written and are not shown: long after the request, the answer holds."""
+
+    def __init__(
+        self,
+        client: Client,
+        awaited: AwaitedSeats,
+        queue: WorkQueue[WorkloadKey],
+        requeue: Callable[[WorkloadKey], None],
+        is_done: Callable[[str, AwaitedWrite, bytes], bool],
+    ) -> None:
+        """``requeue`` gets a workload of which something was found out; ``is_done``: whether the write to a subject
+        was carried out, by its object as it is now."""
+        self._client = client
+        self._awaited = awaited
+        self._queue = queue
+        self._requeue = requeue
+        self._is_done = is_done
+
+    def start(self, key: WorkloadKey, repeated: Container[str] = ()) -> None:
+        """Ask for all that it is time for, but for writes that are ``repeated``; the key is requeued for the others."""
+        for subject, write, when in self._awaited.unresolved(key, repeated):
+            item = Look(key, subject)
+            if when > self._queue.now():
+                self._queue.requeue_after(key, when - self._queue.now())
+            elif not self._queue.is_under_way(item):
+                self._queue.start(key, item, partial(self._look, item, write), f"look {write.path}")
+
+    async def _look(self, item: Look, write: AwaitedWrite) -> None:
+        key, subject = item
+        try:
+            is_done = self._is_done(subject, write, await self._client.get(write.path))
+        except NotFound:
+            is_done = False
+        except ApiError as error:
+            _log.warning("object cannot be read", extra={"path": write.path, "why": str(error)})
+            self._queue.requeue_after(key, LONGEST_PAUSE)
+            return
+        if is_done:
+            write.since = self._queue.now()  # the informer is behind
+        else:
+            self._awaited.drop(key, subject)
+        self._requeue(key)
 
 
 def may_have_happened(error: BaseException) -> bool:

@@ -97,11 +97,8 @@ class Companions:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def ensure(self, job: JobSpec, companions: Sequence[Companion]) -> int:
-        """Have all of them exist as they should be; how many were written.
-
-        Raises NameTaken, ApiError, Fenced.
-        """
+    async def ensure(self, job: JobSpec, companions: Sequence[Companion]) -> None:
+        """Have all of them exist as they should be. Raises NameTaken, ApiError, Fenced."""
         known = self._made.setdefault(job.uid, {})
         missing = [
             (one, digest)
@@ -114,7 +111,6 @@ class Companions:
             if isinstance(result, BaseException):
                 raise result
         known.update({(one.resource, one.name): digest for one, digest in missing})
-        return len(missing)
 
     async def _make(self, job: JobSpec, one: Companion) -> None:
         manifest = one.manifest

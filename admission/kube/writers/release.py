@@ -15,8 +15,8 @@ from admission.failpoints import Failpoint
 from admission.kube.client.client import Client, PatchKind
 from admission.kube.client.errors import does_not_apply
 from admission.kube.client.eviction import code_of, evict
-from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, UnwantedWrite
-from admission.kube.writers.work_queue import LONGEST_PAUSE, WorkQueue, pause_after
+from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, Look, Looks, UnwantedWrite
+from admission.kube.writers.work_queue import WorkQueue, pause_after
 from admission.reconcile.release import (
     LOST,
     MAKER_WAITS,
@@ -38,9 +38,6 @@ from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 _log = logging.getLogger(__name__)
-
-#: What is brought about when an object is asked for: nothing.
-_LOOK: Final = "look"
 
 
 class ReleaseWriter:
@@ -70,6 +67,7 @@ class ReleaseWriter:
         )
         #: Seats that pods (by uid) were assigned, and seats of Jobs (by uid) that are resumed.
         self.awaited = AwaitedSeats(self._shown)
+        self._looks = Looks(client, self.awaited, self.queue, requeue, _is_done)
         self._makers = _Makers()
         #: What the API server refuses, for the status of the workload.
         self.problems: dict[WorkloadKey, Reason] = {}
@@ -171,36 +169,15 @@ class ReleaseWriter:
         itself is asked for once that is certain."""
         wanted = {(order.uid, order.intent) for order in orders}
         for item in self.queue.items_of(key):
-            uid, intent = item
-            write = self.awaited.get(key, uid)
-            if item not in wanted and intent != _LOOK and (write is None or not write.in_flight):
+            if item in wanted or isinstance(item, Look):
+                continue
+            write = self.awaited.get(key, item[0])
+            if write is None or not write.in_flight:
                 self.queue.cancel(key, item)
         releasing = {order.uid for order in orders if order.seats}
         if self.awaited.drop_undone(key, releasing):
             self._requeue(key)
-        for uid, write, when in self.awaited.unresolved(key, releasing):
-            if when > self.queue.now():
-                self.queue.requeue_after(key, when - self.queue.now())
-            elif not self.queue.is_under_way((uid, _LOOK)):
-                self.queue.start(
-                    key, (uid, _LOOK), partial(self._look, key, uid, write), f"look {write.path}"
-                )
-
-    async def _look(self, key: WorkloadKey, uid: str, write: AwaitedWrite) -> None:
-        """Ask for an object whether a write to it was carried out. If not, that is how it stays."""
-        try:
-            document = json.loads(await self._client.get(write.path))
-        except NotFound:
-            document = None
-        except ApiError as error:
-            _log.warning("object cannot be read", extra={"path": write.path, "why": str(error)})
-            self.queue.requeue_after(key, LONGEST_PAUSE)
-            return
-        if document is not None and document["metadata"]["uid"] == uid and not _is_held_back(document):
-            write.since = self.queue.now()  # the informer is behind
-        else:
-            self.awaited.drop(key, uid)
-        self._requeue(key)
+        self._looks.start(key, releasing)
 
     # ── orders ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -372,6 +349,11 @@ def _is_of_pod(key: WorkloadKey, uid: str) -> bool:
 
 def _promises(write: AwaitedWrite) -> Iterable[Promised]:
     return (Promised(id_, index) for id_, indices in write.seats.items() for index in indices)
+
+
+def _is_done(uid: str, _: AwaitedWrite, found: bytes) -> bool:
+    document = json.loads(found)
+    return document["metadata"]["uid"] == uid and not _is_held_back(document)
 
 
 def _is_held_back(document: Mapping[str, Any]) -> bool:

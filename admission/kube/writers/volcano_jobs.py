@@ -1,25 +1,25 @@
 """Ledger → cluster for Volcano Jobs: makes and removes their pods, and the objects that the pods need.
 
 Level-triggered: ``JobWork`` says what is missing now, and what fails is worked out again after a pause.
-``JobPods`` carries out the single writes, ``VolcanoJobWriter`` has one Job's work under way once at a time.
+One Job's work is under way once at a time.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Container, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
 from admission.failpoints import Failpoint
 from admission.kube.client.client import Client
 from admission.kube.client.eviction import code_of, evict
-from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, UnwantedWrite
+from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, Looks, UnwantedWrite
 from admission.kube.writers.companion_objects import Companions, NameTaken
-from admission.kube.writers.work_queue import LONGEST_PAUSE, WorkQueue
+from admission.kube.writers.work_queue import WorkQueue
 from admission.volcano_jobs.pod_changes import JobWork, PodUnwanted, PodWanted
 from admission.volcano_jobs.pods import PodTemplateRenderer
 from admission.wire import Bare
@@ -45,205 +45,14 @@ _log = logging.getLogger(__name__)
 AT_A_TIME: Final = 64
 
 
-@dataclass(slots=True, kw_only=True)
-class JobReport:
+@dataclass(slots=True)
+class _Outcome:
     """What became of one Job's work."""
 
-    workload: WorkloadKey
-    created: int = 0
-    #: Pods that were there already, made by an attempt that got no answer.
-    found: int = 0
-    deleted: int = 0
-    companions: int = 0
     #: What the user must know. None if all is well.
     problem: Reason | None = None
     #: Something is left to do: it is tried again after a pause.
     unfinished: bool = False
-
-
-class JobPods:
-    """Writes of one term. ``expect`` gets what was carried out: the name of a pod made, the uid of one removed.
-
-    ``creations``: pods that are to be made; ``is_wanted``: whether a pod still is; ``released`` gets the admissions of
-    pods that were made.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        check_lease: Callable[[], None],
-        companions: Companions,
-        *,
-        creations: AwaitedSeats,
-        is_wanted: Callable[[JobWork, PodWanted], bool],
-        expect: Callable[[JobWork, str], None],
-        failpoint: Failpoint,
-        released: Callable[[Iterable[AdmissionId]], None],
-    ) -> None:
-        self._client = client
-        self._check_lease = check_lease
-        self._companions = companions
-        self._creations = creations
-        self._is_wanted = is_wanted
-        self._expect = expect
-        self._failpoint = failpoint
-        self._released = released
-
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
-
-    # ── making ──────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def update_companions(
-        self, work: JobWork, creates: Collection[PodWanted], report: JobReport
-    ) -> bool:
-        """Have the companions exist as they should be; False: something is in the way, which the report shows."""
-        try:
-            report.companions += await self._companions.ensure(work.spec, work.companions)
-        except NameTaken as error:
-            _note_problem(report, ReasonCode.NAME_TAKEN, str(error), **_newest_admission(creates))
-        except ApiError as error:
-            self._failed(report, error, ReasonCode.OBJECT_REFUSED)
-        else:
-            return True
-        return False
-
-    async def create(self, work: JobWork, creates: deque[PodWanted], report: JobReport) -> None:
-        """Pods whose companions exist; refused pods of one task do not stop the other tasks."""
-        try:
-            renderers = _renderers(work, creates)
-        except InvalidDocument as error:
-            _note_problem(report, ReasonCode.INVALID_SPEC, str(error), **_newest_admission(creates))
-            return
-        refused_tasks: set[str] = set()
-
-        async def writer() -> None:
-            while creates:
-                wanted = creates.popleft()
-                if wanted.task not in refused_tasks:
-                    await self._create(
-                        work, wanted, renderers[wanted.task, wanted.admission], report, refused_tasks
-                    )
-
-        with self._companions.waiting():
-            await all_of(writer() for _ in range(min(AT_A_TIME, len(creates))))
-
-    async def _create(
-        self,
-        work: JobWork,
-        wanted: PodWanted,
-        renderer: PodTemplateRenderer,
-        report: JobReport,
-        refused_tasks: set[str],
-    ) -> None:
-        path = PODS.path(work.spec.namespace)
-        name = pod_name(work, wanted)
-        creation = self._creations.get(work.key, name)
-        if creation is None:
-            return  # it is not wanted any more
-
-        def check() -> None:
-            self._check_lease()
-            if self._creations.get(work.key, name) is not creation or not self._is_wanted(work, wanted):
-                raise UnwantedWrite
-            creation.in_flight = True
-
-        try:
-            body = renderer.render(wanted.index, wanted.node, wanted.devices)
-            request = self._client.create(path, body, brief=True, check_lease=check)
-            await creation.tracked(request, self._now)
-            report.created += 1
-        except UnwantedWrite:
-            return
-        except ApiError as error:
-            if error.facts.get("code") != "AlreadyExists":
-                if isinstance(error, ApiRefused | NotFound):
-                    refused_tasks.add(wanted.task)
-                self._failed(report, error)
-                return
-            if not await self._is_ours(work, wanted, report):
-                return
-            creation.since = self._now()
-            report.found += 1
-        self._expect(work, name)
-        self._released((wanted.admission,))
-        self._failpoint("one-released")
-
-    async def _is_ours(self, work: JobWork, wanted: PodWanted, report: JobReport) -> bool:
-        """Whether the pod that has the name already is the one we wanted; a stray of ours is removed."""
-        name = pod_name(work, wanted)
-        path = PODS.path(work.spec.namespace, name)
-        report.unfinished = True
-        try:
-            meta = msgspec.json.decode(await self._client.get(path), type=Bare).metadata
-        except ApiError:
-            return False
-        written = (meta.annotations or {}).get(names.ADMISSION_ID)
-        owned = any(owner.controller and owner.uid == work.key.uid for owner in meta.owner_references or ())
-        # An owner reference is what a pod says of itself; the annotation is Muster's.
-        if not owned or written is None:
-            _note_problem(
-                report,
-                ReasonCode.NAME_TAKEN,
-                f"pod {name} exists and is not this Job's; delete it or rename the Job",
-                # One that is ending, of an earlier Job of that name perhaps, takes no seats from the gang.
-                **({"admission": wanted.admission, "pod": name} if meta.deletion_timestamp is None else {}),
-            )
-            return False
-        if written == str(wanted.admission):
-            return meta.deletion_timestamp is None
-        if meta.deletion_timestamp is None and number(written) not in work.pod_settings:
-            stray = PodUnwanted(name=name, uid=meta.uid, reason="AdmissionClosed")
-            await self.delete(work, stray, report)
-        return False
-
-    # ── removing ────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def delete(self, work: JobWork, unwanted: PodUnwanted, report: JobReport) -> None:
-        """A pod that is not to be there, whatever it does."""
-        path = PODS.path(work.spec.namespace, unwanted.name)
-        remove = self._evicted if unwanted.evict else self._gone
-        if await remove(path, unwanted.uid, report):
-            report.deleted += 1
-            self._expect(work, unwanted.uid)
-
-    async def remove_job(self, work: JobWork, report: JobReport) -> None:
-        """The Job itself, with its pods."""
-        path = VOLCANO_JOBS.path(work.spec.namespace, work.spec.name)
-        # Foreground, as Volcano does it: the Job is there until its pods are gone.
-        if await self._gone(path, work.key.uid, report, propagation="Foreground"):
-            self._expect(work, work.key.uid)
-
-    async def _gone(
-        self, path: str, uid: str, report: JobReport, propagation: Literal["Foreground"] | None = None
-    ) -> bool:
-        try:
-            await self._client.delete(path, uid=uid, propagation=propagation, check_lease=self._check_lease)
-        except (NotFound, Conflict):
-            return False  # it is gone, or another one has its name
-        except ApiError as error:
-            self._failed(report, error)
-            return False
-        return True
-
-    async def _evicted(self, path: str, uid: str, report: JobReport) -> bool:
-        try:
-            await evict(self._client, path, uid=uid, check_lease=self._check_lease)
-        except (NotFound, Conflict):
-            return False  # it is gone, or another one has its name
-        except ApiError as error:
-            self._failed(report, error, code_of(error, ReasonCode.POD_REFUSED))
-            return False
-        return True
-
-    # ── what went wrong ─────────────────────────────────────────────────────────────────────────────────────
-
-    def _failed(self, report: JobReport, error: ApiError, code: ReasonCode = ReasonCode.POD_REFUSED) -> None:
-        """A refusal is for the user to see; anything else passes."""
-        report.unfinished = True
-        if isinstance(error, ApiRefused | NotFound):
-            _note_problem(report, code, str(error.facts.get("reason", error)))
 
 
 def pod_name(work: JobWork, wanted: PodWanted) -> str:
@@ -269,11 +78,11 @@ def _newest_admission(creates: Iterable[PodWanted]) -> dict[str, Any]:
     return {"admission": max(admissions)} if admissions else {}
 
 
-def _note_problem(report: JobReport, code: ReasonCode, message: str, **facts: Any) -> None:
+def _note_problem(outcome: _Outcome, code: ReasonCode, message: str, **facts: Any) -> None:
     """The first problem is shown: the others are mostly the same."""
-    report.unfinished = True
-    if report.problem is None:
-        report.problem = Reason(code=code, message=message, facts=facts)
+    outcome.unfinished = True
+    if outcome.problem is None:
+        outcome.problem = Reason(code=code, message=message, facts=facts)
 
 
 async def all_of(work: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -297,8 +106,8 @@ class _Due:
 class VolcanoJobWriter:
     """Writes of one term. ``check_lease`` raises Fenced once the leader's lease is no longer certain.
 
-    ``requeue`` is called when a Job's state and work have to be computed again, ``report`` when work on a Job has
-    ended; ``failpoint`` at every point where a test may stop the process.
+    ``requeue`` is called when a Job's state and work have to be computed again, also when work on it has ended;
+    ``failpoint`` at every point where a test may stop the process.
     """
 
     def __init__(
@@ -308,7 +117,6 @@ class VolcanoJobWriter:
         check_lease: Callable[[], None],
         *,
         requeue: Callable[[WorkloadKey], None],
-        report: Callable[[JobReport], None],
         failpoint: Failpoint,
         priorities: Callable[[], Mapping[str, int]] = dict,
         released: Callable[[Iterable[AdmissionId]], None] = lambda ids: None,
@@ -317,23 +125,15 @@ class VolcanoJobWriter:
         pods that were made."""
         self._client = client
         self.world = world
+        self._check_lease = check_lease
         self._requeue = requeue
-        self._report = report
         self._failpoint = failpoint
+        self._released = released
         #: Pods, by name, that are being made.
         self.awaited = AwaitedSeats(self._shown)
         self._companions = Companions(client, check_lease, priorities=priorities)
-        self._pods = JobPods(
-            client,
-            check_lease,
-            self._companions,
-            creations=self.awaited,
-            is_wanted=self._is_wanted,
-            expect=self._expect,
-            failpoint=failpoint,
-            released=released,
-        )
         self.queue: WorkQueue[WorkloadKey] = WorkQueue(requeue, lambda _: None)
+        self._looks = Looks(client, self.awaited, self.queue, requeue, _is_made)
         #: Pods that are to be made, of Jobs that are worked on now: all, and those not begun with.
         self._wanted: dict[WorkloadKey, frozenset[PodWanted]] = {}
         self._queued: dict[WorkloadKey, deque[PodWanted]] = {}
@@ -354,7 +154,7 @@ class VolcanoJobWriter:
                 self._keep_only(work.key, work, work.creates)
                 self.queue.requeue_when_finished(work.key)
                 continue
-            self._resolve(work.key, {pod_name(work, each) for each in work.creates})
+            self._looks.start(work.key, {pod_name(work, each) for each in work.creates})
             if work.lacks_group:
                 self._companions.make_later(work.spec)
             due = self._due(work)
@@ -399,7 +199,7 @@ class VolcanoJobWriter:
             self._wanted[key] = frozenset()
         if self.awaited.drop_undone(key):
             self._requeue(key)
-        self._resolve(key, ())
+        self._looks.start(key)
 
     def _keep_only(self, key: WorkloadKey, work: JobWork, wanted: Sequence[PodWanted]) -> None:
         """While a Job is worked on: pods that are not wanted any more leave the queue."""
@@ -412,32 +212,6 @@ class VolcanoJobWriter:
         queued.extend(left)
         if self.awaited.drop_undone(key, {pod_name(work, each) for each in kept}):
             self._requeue(key)
-
-    def _resolve(self, key: WorkloadKey, repeated: Container[str]) -> None:
-        """Ask for pods that may have been made, but are not shown: long after the request, the answer holds."""
-        for name, write, when in self.awaited.unresolved(key, repeated):
-            if when > self.queue.now():
-                self.queue.requeue_after(key, when - self.queue.now())
-            elif not self.queue.is_under_way((key, name)):
-                self.queue.start(
-                    key, (key, name), partial(self._look, key, name, write), f"look {write.path}"
-                )
-
-    async def _look(self, key: WorkloadKey, name: str, write: AwaitedWrite) -> None:
-        try:
-            pod = msgspec.json.decode(await self._client.get(write.path), type=Bare).metadata
-        except NotFound:
-            pod = None
-        except ApiError as error:
-            _log.warning("pod cannot be read", extra={"path": write.path, "why": str(error)})
-            self.queue.requeue_after(key, LONGEST_PAUSE)
-            return
-        written = None if pod is None else number((pod.annotations or {}).get(names.ADMISSION_ID))
-        if written in write.seats:
-            write.since = self.queue.now()  # the informer is behind
-        else:
-            self.awaited.drop(key, name)
-        self._requeue(key)
 
     # ── what is done now ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -481,48 +255,192 @@ class VolcanoJobWriter:
         self.queue.expect(work.key.uid, write)
 
     async def _carry_out(self, work: JobWork, due: _Due) -> None:
-        report = JobReport(workload=work.key)
+        outcome = _Outcome()
         try:
-            await self._work(work, due, report)
+            await self._work(work, due, outcome)
         except* Fenced:
             raise
         except* Exception:
             # A defect in one Job's work must not keep the others waiting.
             _log.exception("job's work failed", extra={"workload": str(work.key), "job": work.spec.name})
-            report.unfinished = True
+            outcome.unfinished = True
         finally:
             self._wanted.pop(work.key, None)
             self._queued.pop(work.key, None)
             self.awaited.drop_undone(work.key)
-        self._settle(work, due, report)
-        self._report(report)
+        self._settle(work, due, outcome)
+        self._requeue(work.key)
 
-    async def _work(self, work: JobWork, due: _Due, report: JobReport) -> None:
+    async def _work(self, work: JobWork, due: _Due, outcome: _Outcome) -> None:
         if due.remove:
-            await self._pods.remove_job(work, report)
+            await self._remove_job(work, outcome)
             return
         # First: once the pods are gone, nothing shows the next leader that the list of hosts is too long.
-        complete = await self._pods.update_companions(work, due.creates, report)
-        await all_of(self._pods.delete(work, unwanted, report) for unwanted in due.deletes)
+        complete = await self._update_companions(work, due.creates, outcome)
+        await all_of(self._delete(work, unwanted, outcome) for unwanted in due.deletes)
         if due.creates and complete:
-            await self._pods.create(work, due.creates, report)
+            await self._create_all(work, due.creates, outcome)
             self._failpoint("released")
 
-    def _settle(self, work: JobWork, due: _Due, report: JobReport) -> None:
+    def _settle(self, work: JobWork, due: _Due, outcome: _Outcome) -> None:
         """Note a problem or its end, and see to it that what is left is tried again."""
-        key, problem = work.key, report.problem
+        key, problem = work.key, outcome.problem
         if problem is not None:
             self.problems[key] = problem
             about = {"workload": str(key), "job": work.spec.name, "code": problem.code}
             _log.warning("job's pods not made", extra={**about, "why": problem.message})
         elif not due.paused:
             self.problems.pop(key, None)
-        if report.unfinished:
+        if outcome.unfinished:
             self._failed_generations[key] = work.spec.generation
             self.queue.back_off(key)
         elif not due.paused:
             self._failed_generations.pop(key, None)
             self.queue.reset(key)
+
+    # ── making ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _update_companions(
+        self, work: JobWork, creates: Collection[PodWanted], outcome: _Outcome
+    ) -> bool:
+        """Have the companions exist as they should be; False: something is in the way, which is noted."""
+        try:
+            await self._companions.ensure(work.spec, work.companions)
+        except NameTaken as error:
+            _note_problem(outcome, ReasonCode.NAME_TAKEN, str(error), **_newest_admission(creates))
+        except ApiError as error:
+            self._failed(outcome, error, ReasonCode.OBJECT_REFUSED)
+        else:
+            return True
+        return False
+
+    async def _create_all(self, work: JobWork, creates: deque[PodWanted], outcome: _Outcome) -> None:
+        """Pods whose companions exist; refused pods of one task do not stop the other tasks."""
+        try:
+            renderers = _renderers(work, creates)
+        except InvalidDocument as error:
+            _note_problem(outcome, ReasonCode.INVALID_SPEC, str(error), **_newest_admission(creates))
+            return
+        refused_tasks: set[str] = set()
+
+        async def writer() -> None:
+            while creates:
+                wanted = creates.popleft()
+                if wanted.task not in refused_tasks:
+                    await self._create(
+                        work, wanted, renderers[wanted.task, wanted.admission], outcome, refused_tasks
+                    )
+
+        with self._companions.waiting():
+            await all_of(writer() for _ in range(min(AT_A_TIME, len(creates))))
+
+    async def _create(
+        self,
+        work: JobWork,
+        wanted: PodWanted,
+        renderer: PodTemplateRenderer,
+        outcome: _Outcome,
+        refused_tasks: set[str],
+    ) -> None:
+        path = PODS.path(work.spec.namespace)
+        name = pod_name(work, wanted)
+        creation = self.awaited.get(work.key, name)
+        if creation is None:
+            return  # it is not wanted any more
+
+        def check() -> None:
+            self._check_lease()
+            if self.awaited.get(work.key, name) is not creation or not self._is_wanted(work, wanted):
+                raise UnwantedWrite
+            creation.in_flight = True
+
+        try:
+            body = renderer.render(wanted.index, wanted.node, wanted.devices)
+            request = self._client.create(path, body, brief=True, check_lease=check)
+            await creation.tracked(request, self.queue.now)
+        except UnwantedWrite:
+            return
+        except ApiError as error:
+            if error.facts.get("code") != "AlreadyExists":
+                if isinstance(error, ApiRefused | NotFound):
+                    refused_tasks.add(wanted.task)
+                self._failed(outcome, error)
+                return
+            if not await self._is_ours(work, wanted, outcome):
+                return
+            creation.since = self.queue.now()
+        self._expect(work, name)
+        self._released((wanted.admission,))
+        self._failpoint("one-released")
+
+    async def _is_ours(self, work: JobWork, wanted: PodWanted, outcome: _Outcome) -> bool:
+        """Whether the pod that has the name already is the one we wanted; a stray of ours is removed."""
+        name = pod_name(work, wanted)
+        path = PODS.path(work.spec.namespace, name)
+        outcome.unfinished = True
+        try:
+            meta = msgspec.json.decode(await self._client.get(path), type=Bare).metadata
+        except ApiError:
+            return False
+        written = (meta.annotations or {}).get(names.ADMISSION_ID)
+        owned = any(owner.controller and owner.uid == work.key.uid for owner in meta.owner_references or ())
+        # An owner reference is what a pod says of itself; the annotation is Muster's.
+        if not owned or written is None:
+            _note_problem(
+                outcome,
+                ReasonCode.NAME_TAKEN,
+                f"pod {name} exists and is not this Job's; delete it or rename the Job",
+                # One that is ending, of an earlier Job of that name perhaps, takes no seats from the gang.
+                **({"admission": wanted.admission, "pod": name} if meta.deletion_timestamp is None else {}),
+            )
+            return False
+        if written == str(wanted.admission):
+            return meta.deletion_timestamp is None
+        if meta.deletion_timestamp is None and number(written) not in work.pod_settings:
+            stray = PodUnwanted(name=name, uid=meta.uid, reason="AdmissionClosed")
+            await self._delete(work, stray, outcome)
+        return False
+
+    # ── removing ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _delete(self, work: JobWork, unwanted: PodUnwanted, outcome: _Outcome) -> None:
+        """A pod that is not to be there, whatever it does."""
+        path = PODS.path(work.spec.namespace, unwanted.name)
+        remove: Callable[..., Awaitable[Any]] = (
+            partial(evict, self._client) if unwanted.evict else self._client.delete
+        )
+        request = remove(path, uid=unwanted.uid, check_lease=self._check_lease)
+        await self._removed(work, unwanted.uid, request, outcome)
+
+    async def _remove_job(self, work: JobWork, outcome: _Outcome) -> None:
+        """The Job itself, with its pods."""
+        path, uid = VOLCANO_JOBS.path(work.spec.namespace, work.spec.name), work.key.uid
+        # Foreground, as Volcano does it: the Job is there until its pods are gone.
+        request = self._client.delete(path, uid=uid, propagation="Foreground", check_lease=self._check_lease)
+        await self._removed(work, uid, request, outcome)
+
+    async def _removed(self, work: JobWork, uid: str, request: Awaitable[Any], outcome: _Outcome) -> None:
+        try:
+            await request
+        except (NotFound, Conflict):
+            return  # it is gone, or another one has its name
+        except ApiError as error:
+            self._failed(outcome, error, code_of(error, ReasonCode.POD_REFUSED))
+        else:
+            self._expect(work, uid)
+
+    # ── what went wrong ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _failed(self, outcome: _Outcome, error: ApiError, code: ReasonCode = ReasonCode.POD_REFUSED) -> None:
+        """A refusal is for the user to see; anything else passes."""
+        outcome.unfinished = True
+        if isinstance(error, ApiRefused | NotFound):
+            _note_problem(outcome, code, str(error.facts.get("reason", error)))
+
+
+def _is_made(_: str, write: AwaitedWrite, found: bytes) -> bool:
+    annotations = msgspec.json.decode(found, type=Bare).metadata.annotations or {}
+    return number(annotations.get(names.ADMISSION_ID)) in write.seats
 
 
 def _missing(work: JobWork) -> set[str]:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import msgspec
 
@@ -12,7 +12,7 @@ from admission.facts.pods import PodFact, PodPhase, PodShape
 from admission.facts.volcano_jobs import JobSpec
 from admission.kube.client.client import Client
 from admission.kube.writers.repeated_writes import RepeatedWrites, finalizer_removed
-from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobWriter
+from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
@@ -22,6 +22,7 @@ from admission.workloads.kinds import read_pod
 from admission.world.world import World
 from queues.admissions import Admission, Seat
 from queues.errors import Conflict, NotFound
+from queues.plan import Reason
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 from tests import waiting
@@ -132,6 +133,15 @@ _SHOWS_NOTHING = cast(
 )
 
 
+class Report(NamedTuple):
+    """What became of the work of a Job; pods made and deleted are those of all Jobs that were reconciled with it."""
+
+    workload: WorkloadKey
+    created: int
+    deleted: int
+    problem: Reason | None
+
+
 class ReportingWriter(VolcanoJobWriter):
     """A writer that can be waited for, with what became of each Job's work."""
 
@@ -143,21 +153,17 @@ class ReportingWriter(VolcanoJobWriter):
         requeue: Callable[[WorkloadKey], None] = lambda key: None,
         failpoint: Callable[[str], None] = lambda point: None,
     ) -> None:
-        self.reports: dict[WorkloadKey, JobReport] = {}
-        super().__init__(
-            api, _SHOWS_NOTHING, check_lease, requeue=requeue, report=self._keep, failpoint=failpoint
-        )
+        super().__init__(api, _SHOWS_NOTHING, check_lease, requeue=requeue, failpoint=failpoint)
 
-    def _keep(self, report: JobReport) -> None:
-        self.reports[report.workload] = report
-
-    async def reconciled(self, works: Sequence[JobWork]) -> list[JobReport]:
-        """Carry out and wait. A Job with nothing to do now has an empty report."""
-        self.reports.clear()
+    async def reconciled(self, works: Sequence[JobWork]) -> list[Report]:
+        """Carry out and wait."""
+        counts = self._client.counts
+        created, deleted = counts["POST", "pods", 201], counts["DELETE", "pods", 200]
         self.reconcile(works)
         keys = {work.key for work in works}
         await waiting.eventually(lambda: not any(map(self.queue.is_busy_with, keys)), "all Jobs")
-        return [self.reports.get(work.key, JobReport(workload=work.key)) for work in works]
+        created, deleted = counts["POST", "pods", 201] - created, counts["DELETE", "pods", 200] - deleted
+        return [Report(work.key, created, deleted, self.problems.get(work.key)) for work in works]
 
 
 async def removing_finalizers(api: Client, namespace: str) -> NoReturn:

@@ -11,7 +11,6 @@ from cryptography.hazmat.primitives import serialization
 from admission.facts.pods import PodFact, PodPhase, PodShape
 from admission.facts.volcano_jobs import JobSpec
 from admission.kube.client.client import Client
-from admission.kube.writers.volcano_jobs import JobReport
 from admission.volcano_jobs.state import Phase
 from deploy.local.cluster import LocalCluster
 from queues.resources import Resources
@@ -21,6 +20,7 @@ from tests.builders.volcano_jobs import read_job
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.kube.support.posted_volcano_jobs import (
     Document,
+    Report,
     ReportingWriter,
     admitted,
     eventually,
@@ -43,7 +43,7 @@ async def test_the_gang_of_four_runs_on_its_seats_with_hosts_and_keys(
 
     (report,) = await jobs.reconciled([work(spec, admission, has_group=False)])
 
-    assert (report.created, report.companions, report.problem) == (4, 4, None)
+    assert (report.created, report.problem) == (4, None)
 
     async def running() -> list[Document]:
         pods = await listed(api, namespace)
@@ -95,7 +95,7 @@ async def test_nothing_is_made_twice_neither_by_the_same_nor_by_the_next_leader(
     (later,) = await successor.reconciled([todo])
     await successor.stop()
 
-    assert (first.created, again.created, later.created, later.found) == (4, 0, 0, 4)
+    assert (first.created, again.created, later.created) == (4, 0, 0)
     assert later.problem is None
     assert len(await listed(api, namespace)) == 4
 
@@ -187,7 +187,7 @@ async def test_a_creation_that_a_defect_cuts_off_on_its_way_may_still_bring_its_
     server.once("POST", one_is_held_up, times=2)
     jobs = ReportingWriter(client, failpoint=defect)
     (report,) = await jobs.reconciled([work(spec, admitted(spec, ["n1"]))])
-    assert report.unfinished
+    assert jobs.queue.is_backing_off(report.workload)
     assert jobs.awaited.of(report.workload) == {AdmissionId(7): {0, 1}}
     go_on.set()
     await jobs.stop()
@@ -252,7 +252,7 @@ async def test_scaling_a_task_tells_the_others_of_the_new_hosts(
     jobs = ReportingWriter(api)
     await jobs.reconciled([work(spec, admitted(spec, nodes))])
 
-    async def scaled_to(replicas: int) -> tuple[JobReport, str]:
+    async def scaled_to(replicas: int) -> tuple[Report, str]:
         changed = replace(spec, tasks=(replace(spec.tasks[0], replicas=replicas),), generation=replicas)
         pods = tuple(fact(pod) for pod in await listed(api, namespace))
         (report,) = await jobs.reconciled([work(changed, admitted(changed, nodes), pods=pods)])

@@ -31,7 +31,6 @@ async def test_somebody_elses_pod_under_our_name_is_a_reason_and_stops_no_other(
     assert report.created == 3
     assert report.problem is not None
     assert (report.problem.code, "plain-worker-2" in report.problem.message) == ("NameTaken", True)
-    assert jobs.problems[report.workload] == report.problem
     # What has the gang go back, and be tried again when the pod is gone.
     assert report.problem.facts == {"admission": taken.id, "pod": "plain-worker-2"}
 

@@ -71,7 +71,6 @@ class Leader:
             self.world,
             _leads,
             requeue=requeue,
-            report=lambda report: requeue(report.workload),
             failpoint=passes,
         )
         self.unseen = UnseenPods(client, self.world, requeue=requeue)
