@@ -55,15 +55,6 @@ class CronJobFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobStart:
-    """A Job to be started."""
-
-    name: str
-    #: Seconds since the epoch.
-    scheduled: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CronNote:
     """Something to report about a CronJob."""
 
@@ -77,7 +68,8 @@ class CronNote:
 class CronStep:
     """What follows for a CronJob."""
 
-    start: JobStart | None = None
+    #: The time (seconds since the epoch) for which a Job is to be started; None if none is.
+    start: int | None = None
     #: Jobs that go first.
     replaced: tuple[OwnedJob, ...] = ()
     #: Jobs that ended, beyond the limits.
@@ -154,7 +146,7 @@ def step(cron: CronJobFact, jobs: Sequence[OwnedJob], now: int) -> CronStep:
     if cron.spec.concurrency_policy == "Replace":
         replaced = tuple(job for job in active if not job.deleting)
     return CronStep(
-        start=JobStart(name=f"{cron.name}-{due // 60}", scheduled=due),
+        start=due,
         replaced=replaced,
         outdated=outdated,
         notes=notes,
@@ -186,10 +178,11 @@ def status_of(cron: CronJobFact, jobs: Sequence[OwnedJob]) -> Document:
     return fields
 
 
-def job_document(cron: CronJobFact, start: JobStart, *, namespace_queue: str | None) -> Document:
-    """The Job to be started, not yet signed. ``namespace_queue``: the queue of its namespace; None if it has none."""
+def job_document(cron: CronJobFact, scheduled: int, *, namespace_queue: str | None) -> Document:
+    """The Job to be started for a time, not yet signed. ``namespace_queue``: the queue of its namespace; None if it has
+    none."""
     template = cron.spec.job_template.metadata
-    annotations = {**template.annotations, SCHEDULED_TIME: rfc3339(start.scheduled)}
+    annotations = {**template.annotations, SCHEDULED_TIME: rfc3339(scheduled)}
     owner = {
         "apiVersion": BATCH_VOLCANO,
         "kind": "CronJob",
@@ -198,7 +191,7 @@ def job_document(cron: CronJobFact, start: JobStart, *, namespace_queue: str | N
         "controller": True,
     }
     metadata = {
-        "name": start.name,
+        "name": f"{cron.name}-{scheduled // 60}",
         "namespace": cron.namespace,
         "labels": dict(template.labels),
         "annotations": annotations,

@@ -32,18 +32,11 @@ _LISTS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlowStart:
-    """The Job of a flow, to be started."""
-
-    flow: str
-    job: Document
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStep:
     """What follows for a JobFlow."""
 
-    starts: tuple[FlowStart, ...] = ()
+    #: Jobs to be started.
+    starts: tuple[Document, ...] = ()
     #: Probes that are asked, again and again, until they pass.
     probes: tuple[NetworkProbe, ...] = ()
     #: Jobs that ended and are not kept.
@@ -66,7 +59,7 @@ def step(
     ``passed``: probes that passed; ``refused``: Job → why it could not be created the last time.
     """
     phase = _phase(fact, jobs)
-    starts: list[FlowStart] = []
+    starts: list[Document] = []
     probes: dict[NetworkProbe, None] = {}
     waiting: dict[str, str] = {}
     for flow in fact.spec.flows:
@@ -84,8 +77,7 @@ def step(
             waiting[name] = f"JobTemplate {flow.name}, which does not exist"
         else:
             waiting[name] = refused.get(name, "")
-            job = _job(fact, flow, templates[flow.name], namespace_queue)
-            starts.append(FlowStart(flow=flow.name, job=job))
+            starts.append(_job(fact, flow, templates[flow.name], namespace_queue))
     return FlowStep(
         starts=tuple(starts),
         probes=tuple(probes),

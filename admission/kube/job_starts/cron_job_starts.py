@@ -2,16 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
-from admission.job_starts.cron_job_steps import CronJobFact, CronNote, JobStart, job_document, status_of, step
+from admission.job_starts.cron_job_steps import CronJobFact, job_document, status_of, step
 from admission.job_starts.owned_jobs import OwnedJob
 from admission.kube.job_starts.job_writer import ForeignJob, JobWriter, StartRefused
 from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.job_starts.starter_status import StarterStatus
 from queues.reason_codes import ReasonCode
-
-_ACTION: Final = "Start"
 
 
 class CronJobStarts:
@@ -42,7 +39,7 @@ class CronJobStarts:
         known = replace(cron, last_scheduled=self._last(cron))
         found = step(known, jobs, now)
         for note in found.notes:
-            self._tell(cron, note)
+            self._status.tell(cron, note.reason, note.message, warning=note.warning)
         self._tell_of_ended(cron, jobs)
         try:
             if found.start is not None:
@@ -57,8 +54,8 @@ class CronJobStarts:
         times = (cron.last_scheduled, self._handled.get(cron.uid))
         return max((time for time in times if time is not None), default=None)
 
-    async def _start(self, cron: CronJobFact, start: JobStart, replaced: Sequence[OwnedJob]) -> None:
-        document = job_document(cron, start, namespace_queue=self._namespace_queues().get(cron.namespace))
+    async def _start(self, cron: CronJobFact, due: int, replaced: Sequence[OwnedJob]) -> None:
+        document = job_document(cron, due, namespace_queue=self._namespace_queues().get(cron.namespace))
         try:
             self._writer.require_valid(document)
             for each in replaced:
@@ -67,7 +64,7 @@ class CronJobStarts:
         except StartRefused as error:
             is_foreign = isinstance(error, ForeignJob)
             reason = "ForeignJob" if is_foreign else "FailedCreate"
-            self._tell(cron, CronNote(reason=reason, message=str(error), warning=True))
+            self._status.tell(cron, reason, str(error), warning=True)
             self._problems[cron.uid] = str(error)
             if not is_foreign:
                 raise  # tried again, until the deadline or the next time
@@ -76,22 +73,18 @@ class CronJobStarts:
             if job is not None:
                 self._jobs.hand_in(job)
             if made:
-                self._tell(cron, CronNote(reason="SuccessfulCreate", message=f"Created job {start.name}"))
-        self._handled[cron.uid] = max(start.scheduled, self._handled.get(cron.uid, 0))
+                self._status.tell(cron, "SuccessfulCreate", f"Created job {document['metadata']['name']}")
+        self._handled[cron.uid] = max(due, self._handled.get(cron.uid, 0))
 
     async def _delete(self, cron: CronJobFact, job: OwnedJob, why: str) -> None:
         if await self._writer.delete(job):
-            told = f"Deleted job {job.name}: {why}"
-            self._tell(cron, CronNote(reason="SuccessfulDelete", message=told))
-
-    def _tell(self, cron: CronJobFact, note: CronNote) -> None:
-        self._status.tell(cron, note.reason, note.message, action=_ACTION, warning=note.warning)
+            self._status.tell(cron, "SuccessfulDelete", f"Deleted job {job.name}: {why}")
 
     def _tell_of_ended(self, cron: CronJobFact, jobs: Sequence[OwnedJob]) -> None:
         for job in jobs:
             if job.ended and job.uid in cron.active:
                 told = f"Saw completed job: {job.name}, condition: {job.phase}"
-                self._tell(cron, CronNote(reason="SawCompletedJob", message=told))
+                self._status.tell(cron, "SawCompletedJob", told)
 
     def _tell_status(self, cron: CronJobFact) -> None:
         problem = cron.problem or self._problems.get(cron.uid, "")

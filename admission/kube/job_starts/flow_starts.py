@@ -1,18 +1,17 @@
 """Carries out what follows for a JobFlow: Jobs are started in order, probed and deleted, and its status is kept."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from admission.job_starts.job_flow import JobFlowFact, NetworkProbe
-from admission.job_starts.job_flow_steps import FlowStart, FlowStep, step
+from admission.job_starts.job_flow_steps import FlowStep, step
 from admission.kube.client.client import Client
 from admission.kube.job_starts.job_writer import ForeignJob, JobWriter, StartRefused
 from admission.kube.job_starts.probes import passing
 from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.job_starts.starter_status import StarterStatus
+from queues.api.schedules.made_jobs import Document
 from queues.text_format import listed
-
-_ACTION: Final = "Start"
 
 
 class FlowStarts:
@@ -45,20 +44,20 @@ class FlowStarts:
         Returns the probes to be asked. Raises StartRefused, ApiError, Fenced.
         """
         found = self._found(flow, templates)
-        for job in found.deleted:
-            await self._writer.delete(job)
+        for ended in found.deleted:
+            await self._writer.delete(ended)
         refusal: StartRefused | None = None
         made: list[str] = []
-        for start in found.starts:
+        for job in found.starts:
             try:
-                made += await self._start(flow, start)
+                made += await self._start(flow, job)
             except StartRefused as error:
                 refusal = error  # the others are started all the same
         if made:
             told = f"create a job named {made[0]}!" if len(made) == 1 else f"created jobs {listed(made, 10)}"
-            self._status.tell(flow, "Created", told, action=_ACTION)
+            self._status.tell(flow, "Created", told)
         after = self._found(flow, templates)
-        self._status.of_flow(flow, after.status)
+        self._status.keep(flow, after.status)
         self._asked[flow.uid] = after.probes
         if refusal is not None:
             raise refusal  # tried again
@@ -74,16 +73,16 @@ class FlowStarts:
             namespace_queue=self._namespace_queues().get(flow.namespace),
         )
 
-    async def _start(self, flow: JobFlowFact, start: FlowStart) -> list[str]:
+    async def _start(self, flow: JobFlowFact, document: Document) -> list[str]:
         """Start the Job of a flow; its name, if it was made just now."""
-        name = start.job["metadata"]["name"]
+        name = document["metadata"]["name"]
         refused = self._refused.setdefault(flow.uid, {})
         try:
-            self._writer.require_valid(start.job)
-            job, made = await self._writer.create(start.job, user=flow.user)
+            self._writer.require_valid(document)
+            job, made = await self._writer.create(document, user=flow.user)
         except StartRefused as error:
             reason = "ForeignJob" if isinstance(error, ForeignJob) else "FailedCreate"
-            self._status.tell(flow, reason, str(error), action=_ACTION, warning=True)
+            self._status.tell(flow, reason, str(error), warning=True)
             refused[name] = str(error)
             raise
         refused.pop(name, None)

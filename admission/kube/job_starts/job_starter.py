@@ -49,10 +49,6 @@ class JobStarter:
         self._jobs = jobs
         self._now = now
         self._facts: dict[str, StarterFact] = {}
-        #: Namespace → name → JobTemplate.
-        self._templates: dict[str, dict[str, JobTemplateFact]] = {}
-        #: Namespace → uids of its JobFlows.
-        self._flows_of: dict[str, set[str]] = {}
         #: Uids of objects to be looked at.
         self._dirty: dict[str, None] = {}
         self._wake = asyncio.Event()
@@ -89,16 +85,8 @@ class JobStarter:
         """An object changed, or is gone."""
         known = after or before
         if isinstance(known, JobTemplateFact):
-            of_namespace = self._templates.setdefault(known.namespace, {})
-            if after is None:
-                of_namespace.pop(known.name, None)
-            else:
-                of_namespace[known.name] = known
-            for flow in self._flows_of.get(known.namespace, ()):
-                self._mark(flow)
-        elif isinstance(known, JobFlowFact):
-            flows = self._flows_of.setdefault(known.namespace, set())
-            (flows.discard if after is None else flows.add)(uid)
+            for flow in self.informers.flows.of_namespace(known.namespace):
+                self._mark(flow.uid)
         if after is None:
             self._facts.pop(uid, None)
         else:
@@ -107,7 +95,8 @@ class JobStarter:
 
     def _job_changed(self, owner: str, job: OwnedJob) -> None:
         self._mark(owner)
-        if job.template and (template := self._templates.get(job.namespace, {}).get(job.template)):
+        template = self.informers.templates.get((job.namespace, job.template))
+        if template is not None:
             self._mark(template.uid)
 
     def _look_at(self, uid: str) -> None:
@@ -137,15 +126,16 @@ class JobStarter:
                         pause = max(0.0, look_again - self._now()) + 0.01
                         self._queue.requeue_after(uid, min(LOOK_AT_LEAST_EVERY, pause))
                 case JobFlowFact():
-                    templates = self._templates.get(fact.namespace, {})
-                    specs: dict[str, dict[str, Any]] = {name: each.spec for name, each in templates.items()}
+                    templates = self.informers.templates.of_namespace(fact.namespace)
+                    specs: dict[str, dict[str, Any]] = {each.name: each.value.spec for each in templates}
                     probes = await self._flows.step(fact, specs)
                     if probes and not self._queue.is_under_way((uid, "probes")):
                         self._queue.start(
                             uid, (uid, "probes"), partial(self._probe, fact), f"probes of {fact.name}"
                         )
                 case JobTemplateFact():
-                    self.status.of_template(fact, self._jobs.of_template(fact.namespace, fact.name))
+                    jobs = self._jobs.of_template(fact.namespace, fact.name)
+                    self.status.keep(fact, {"jobDependsOnList": jobs} if jobs else {})
         except (ApiError, StartRefused) as error:
             told = {"object": f"{fact.namespace}/{fact.name}", "why": str(error)}
             _log.info("jobs not started or deleted, tried again", extra=told)

@@ -7,17 +7,20 @@ from typing import Final, Literal
 from admission.job_starts.cron_job_steps import CronJobFact
 from admission.job_starts.job_flow import JobFlowFact
 from admission.kube.client.client import Client
-from admission.kube.job_starts.watched_kinds import JobTemplateFact
+from admission.kube.job_starts.watched_kinds import JobTemplateFact, StarterFact
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter
 from admission.reconcile.status import EventNote, StatusCondition, StatusWanted, merge_patch
-from queues.api.api_resources import JOB_FLOWS, JOB_TEMPLATES, VOLCANO_CRON_JOBS, ApiResource, ObjectRef
+from queues.api.api_resources import JOB_FLOWS, JOB_TEMPLATES, VOLCANO_CRON_JOBS, ObjectRef
 from queues.api.schedules.made_jobs import Document
 
 #: Type of a CronJob's condition: False while no Job can be started.
 READY: Final = "Ready"
-#: Names in a status that are kept for a JobTemplate.
-_JOBS: Final = "jobDependsOnList"
+_RESOURCES: Final = {
+    CronJobFact: VOLCANO_CRON_JOBS,
+    JobFlowFact: JOB_FLOWS,
+    JobTemplateFact: JOB_TEMPLATES,
+}
 
 
 class StarterStatus:
@@ -49,41 +52,21 @@ class StarterStatus:
         )
         before = {key: value for key, value in fact.status.items() if key != "conditions"}
         shown = not problem and before == fields and not fact.status.get("conditions")
-        ref = _ref(VOLCANO_CRON_JOBS, fact)
-        self._submit(StatusWanted(ref=ref, fields=fields, conditions=(condition,), shown=shown))
-
-    def of_flow(self, fact: JobFlowFact, fields: Document) -> None:
-        """What the status of a JobFlow should say."""
-        shown = not merge_patch(fact.status, fields)
-        self._submit(StatusWanted(ref=_ref(JOB_FLOWS, fact), fields=fields, shown=shown))
-
-    def of_template(self, fact: JobTemplateFact, jobs: list[str]) -> None:
-        """The Jobs that were made from a JobTemplate."""
-        fields: Document = {_JOBS: jobs} if jobs else {}
-        shown = not merge_patch(fact.status, fields)
-        self._submit(StatusWanted(ref=_ref(JOB_TEMPLATES, fact), fields=fields, shown=shown))
-
-    def _submit(self, wanted: StatusWanted) -> None:
+        wanted = StatusWanted(ref=_ref(fact), fields=fields, conditions=(condition,), shown=shown)
         self._status.submit([wanted])
 
-    def tell(
-        self,
-        fact: CronJobFact | JobFlowFact,
-        reason: str,
-        message: str,
-        *,
-        action: str,
-        warning: bool = False,
-    ) -> None:
+    def keep(self, fact: JobFlowFact | JobTemplateFact, fields: Document) -> None:
+        """What the status of a JobFlow or JobTemplate should say."""
+        shown = not merge_patch(fact.status, fields)
+        self._status.submit([StatusWanted(ref=_ref(fact), fields=fields, shown=shown)])
+
+    def tell(self, fact: StarterFact, reason: str, message: str, *, warning: bool = False) -> None:
         """An event; the same message for the same reason is reported once until another one comes."""
         told = self._last.setdefault(fact.uid, {})
         if told.get(reason) == message:
             return
         told[reason] = message
-        resource = VOLCANO_CRON_JOBS if isinstance(fact, CronJobFact) else JOB_FLOWS
-        note = EventNote(
-            ref=_ref(resource, fact), reason=reason, message=message, action=action, warning=warning
-        )
+        note = EventNote(ref=_ref(fact), reason=reason, message=message, action="Start", warning=warning)
         self._events.forget([fact.uid])
         self._events.tell(note)
 
@@ -94,5 +77,5 @@ class StarterStatus:
         self._events.forget([uid])
 
 
-def _ref(resource: ApiResource, fact: CronJobFact | JobFlowFact | JobTemplateFact) -> ObjectRef:
-    return ObjectRef(resource=resource, namespace=fact.namespace, name=fact.name, uid=fact.uid)
+def _ref(fact: StarterFact) -> ObjectRef:
+    return ObjectRef(resource=_RESOURCES[type(fact)], namespace=fact.namespace, name=fact.name, uid=fact.uid)

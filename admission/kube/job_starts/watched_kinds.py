@@ -11,7 +11,7 @@ from admission.job_starts.cron_job_steps import CronJobFact, cron_job_fact
 from admission.job_starts.job_flow import JobFlowFact, job_flow_fact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
-from admission.kube.watch.store import ObjectChange, WatchedKind
+from admission.kube.watch.store import ObjectChange, ObjectsByPlace, WatchedKind
 from admission.wire import Bare
 from queues.api.api_resources import JOB_FLOWS, JOB_TEMPLATES, VOLCANO_CRON_JOBS, ApiResource
 from queues.api.schedules.made_jobs import Document
@@ -64,6 +64,8 @@ class StarterInformers:
             name: Informer(client, _kind(name, resource, fact), self._deliver, timing)
             for name, resource, fact in _FACTS
         }
+        self.templates: ObjectsByPlace[JobTemplateFact] = self.by_name["jobtemplates"].collection.kept
+        self.flows: ObjectsByPlace[JobFlowFact] = self.by_name["jobflows"].collection.kept
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         """Run every informer as a task of the group."""

@@ -69,7 +69,7 @@ def test_a_job_starts_for_the_last_time_that_was_due(
     spec: dict[str, Any], status: dict[str, Any], now: str, scheduled: str
 ) -> None:
     found = step(cron(status, **spec), [], at(now))
-    assert (at(scheduled) if scheduled else None) == (found.start.scheduled if found.start else None)
+    assert (at(scheduled) if scheduled else None) == found.start
 
 
 def test_the_next_look_is_at_the_next_time() -> None:
@@ -193,10 +193,10 @@ class Cluster:
         for each in found.replaced:
             self.jobs.pop(each.name, None)
         if found.start is not None:
-            name = found.start.name
+            name = f"nightly-{found.start // 60}"
             if name not in self.jobs:  # else AlreadyExists
                 self.made.append(name)
-                self.started.append(found.start.scheduled)
+                self.started.append(found.start)
                 self.jobs[name] = OwnedJob(
                     namespace="team",
                     name=name,
@@ -204,7 +204,7 @@ class Cluster:
                     owner="cron",
                     phase="Running",
                     created=self.now,
-                    scheduled=found.start.scheduled,
+                    scheduled=found.start,
                 )
             if crash:
                 return
@@ -261,7 +261,7 @@ def test_each_time_starts_at_most_one_job_and_forbid_never_has_two(
                 cluster.now = max(CREATED, cluster.now + value)
             case "tick":
                 due = step(cluster.fact, list(cluster.jobs.values()), cluster.now).start
-                assert due is None or deadline is None or cluster.now <= due.scheduled + deadline
+                assert due is None or deadline is None or cluster.now <= due + deadline
                 cluster.tick(crash=value)
             case "end":
                 cluster.end_one(value)

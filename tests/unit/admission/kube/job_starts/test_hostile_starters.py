@@ -83,7 +83,7 @@ def test_no_job_flow_raises(spec: Any, status: Any, template: Any) -> None:
         found = flow_steps.step(fact, {"x-a": job()}, {**templates, "b": template})
         found = flow_steps.step(fact, {}, {**templates, "b": template})
         for start in found.starts:
-            made_job_violations(start.job)
+            made_job_violations(start)
         msgspec.json.encode(found.status)
 
 
