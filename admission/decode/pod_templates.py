@@ -50,27 +50,25 @@ _LARGE_KEPT: Final = 256
 R = TypeVar("R")
 
 
-def is_small(template: bytes) -> bool:
-    """Whether a template may be kept to find what was read of it."""
-    return len(template) <= _SMALL
-
-
-class LargeTemplates(Generic[R]):
-    """What was read of large templates: each version of one is read once, though every event of its object has it."""
+class ReadOnce(Generic[R]):
+    """What was read of templates: each version of one is read once, though every event of its object has it."""
 
     def __init__(self, read: Callable[..., R]) -> None:
         """``read``: a function of a template and of whatever else it needs."""
         self._read = read
-        self._found: dict[tuple[Hashable, ...], R] = {}
+        self._small = lru_cache(maxsize=1024)(read)
+        self._large: dict[tuple[Hashable, ...], R] = {}
 
     def __call__(self, template: bytes, *more: Hashable) -> R:
         """What ``read`` returns."""
+        if len(template) <= _SMALL:
+            return self._small(template, *more)
         key = (blake2b(template, digest_size=16).digest(), *more)
-        if key not in self._found:
-            if len(self._found) >= _LARGE_KEPT:
-                del self._found[next(iter(self._found))]
-            self._found[key] = self._read(template, *more)
-        return self._found[key]
+        if key not in self._large:
+            if len(self._large) >= _LARGE_KEPT:
+                del self._large[next(iter(self._large))]
+            self._large[key] = self._read(template, *more)
+        return self._large[key]
 
 
 class TemplatePods(NamedTuple):
@@ -112,18 +110,16 @@ def pod_set_of(name: str, count: int, template: bytes, where: str, namespace: st
 
     Nodes that Muster has written into the template are left out: they are not what its owner asks for.
     """
-    return (_counted_set if is_small(template) else _counted_set.__wrapped__)(
-        template, name, where, namespace, count
-    )
+    return _counted_set(template, name, where, namespace, count)
 
 
-@lru_cache(maxsize=1024)
+@ReadOnce
 def _counted_set(raw: bytes, name: str, where: str, namespace: str, count: int) -> TemplatePods:
-    found = (_template_set if is_small(raw) else _large_template_set)(raw, name, where, namespace)
+    found = _template_set(raw, name, where, namespace)
     return found if found.pods.count == count else found._replace(pods=replace(found.pods, count=count))
 
 
-@lru_cache(maxsize=1024)
+@ReadOnce
 def _template_set(raw: bytes, name: str, where: str, namespace: str) -> TemplatePods:
     empty = PodShape(takes=Resources()).pod_set(name)
     values = UserValues()
@@ -165,9 +161,6 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
         template_labels(labels or {}, names.CONTROLLER_LABELS),
         volumes_of(spec),
     )
-
-
-_large_template_set: Final = LargeTemplates(_template_set.__wrapped__)
 
 
 def _note_impossible(takes: Resources, values: UserValues, where: str) -> None:
@@ -229,16 +222,12 @@ _PARTS: Final = (
 _WRITTEN: Final = (*names.OWN_NAMES, *names.KEPT_FROM_AUTOSCALERS)
 
 
+@ReadOnce
 def existing_paths(template: bytes) -> frozenset[str]:
     """JSON pointers (RFC 6901), in the template, of what Muster writes into it and of what contains that, if it exists.
 
     A JSON patch adds and removes only where it knows what there is.
     """
-    return (_existing_paths if is_small(template) else _large_paths)(template)
-
-
-@lru_cache(maxsize=1024)
-def _existing_paths(template: bytes) -> frozenset[str]:
     try:
         document = msgspec.json.decode(template)
     except (msgspec.DecodeError, RecursionError):
@@ -249,6 +238,3 @@ def _existing_paths(template: bytes) -> frozenset[str]:
         found |= {f"/metadata/{field}/{escaped(key)}" for key in _WRITTEN if key in written}
     node_affinity = mapping_at(document, "spec", "affinity", "nodeAffinity")
     return one(frozenset(found | {f"/spec/affinity/nodeAffinity/{key}" for key in node_affinity}))
-
-
-_large_paths: Final = LargeTemplates(_existing_paths.__wrapped__)

@@ -2,7 +2,6 @@
 
 import re
 from enum import StrEnum
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ import msgspec
 
 from admission.decode.affinity import affinity_of, is_of_possible_size
 from admission.decode.pod_rules import PodOwner, with_rules
-from admission.decode.pod_templates import LargeTemplates, affinity_as_written, directed_by, is_small
+from admission.decode.pod_templates import ReadOnce, affinity_as_written, directed_by
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts.pods import PodShape
 from admission.wire import WirePod, WireStruct
@@ -60,17 +59,13 @@ _AFFINITY: Final = msgspec.json.Decoder(dict[str, Any] | None)
 _POD: Final = msgspec.json.Decoder(WirePod)
 
 
+@ReadOnce
 def template_digest(template: bytes) -> str:
     """A digest that is equal for templates with equal pods; "" if the template cannot be read.
 
     ``template``: as the API server writes it, with fields in its order. Commands and their arguments do not count, nor
     do nodes that an earlier admission wrote.
     """
-    return _digest(template) if is_small(template) else _large_digest(template)
-
-
-@lru_cache(maxsize=1024)
-def _digest(template: bytes) -> str:
     try:
         read = _TEMPLATE.decode(template)
         spec: dict[str, Any] = dict(read.spec)
@@ -90,9 +85,6 @@ def _digest(template: bytes) -> str:
     meta = read.metadata or _Metadata()
     said = [_of_every_job(meta.labels), _of_every_job(meta.annotations), affinity]
     return blake2b(msgspec.json.encode((said, spec), order="deterministic"), digest_size=8).hexdigest()
-
-
-_large_digest: Final = LargeTemplates(_digest.__wrapped__)
 
 
 def _of_every_job(said: dict[str, str] | None) -> list[tuple[str, str]]:
