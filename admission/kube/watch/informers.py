@@ -5,7 +5,7 @@ The controller starts it in its task group, waits for ``all_synced`` and then dr
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -52,7 +52,7 @@ from admission.facts.workloads import Child, WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.watch.change_queue import ChangeQueue
 from admission.kube.watch.informer import Informer, Timing
-from admission.kube.watch.store import ObjectChange, WatchedKind
+from admission.kube.watch.store import ObjectChange, WatchedKind, decoded, kind_of
 from admission.reconcile.pod_manifest import with_successor
 from admission.wire import (
     Bare,
@@ -114,40 +114,27 @@ class _Facts:
     workload_kind: WorkloadKind | None = None
 
 
-def _nothing(bare: Bare, raw: msgspec.Raw, error: Exception) -> None:
-    return None
+def _document(fact: Callable[[bytes], Any]) -> Callable[[Any, msgspec.Raw], Any]:
+    """What ``fact`` makes of an object as it is sent."""
+    return lambda bare, raw: fact(bytes(raw))
 
 
-def _kind(resource: ApiResource, struct: Any, translate: Any, unreadable: Any = _nothing) -> AnyKind:
-    return WatchedKind(
-        name=resource.plural, resource=resource, struct=struct, translate=translate, unreadable=unreadable
-    )
-
-
-def _may_be_absent(resource: ApiResource, struct: Any, fact: Any) -> AnyKind:
-    kind = _kind(resource, struct, lambda found, raw: fact(found))
-    return replace(kind, may_be_absent=True)
-
-
-def _devices(fact_kind: FactKind, resource: ApiResource, struct: Any, fact: Any) -> "_Facts":
-    """A kind about devices: of dynamic resource allocation, which Kubernetes serves in this version since 1.34, or of
-    node agents, whose definition may be older than this version or absent."""
-    return _Facts(fact_kind, _may_be_absent(resource, struct, fact))
-
-
-def _closures(fact_kind: FactKind, resource: ApiResource, kind: ClosureKind) -> "_Facts":
-    """Reservations or NodeDrains. Their definition may be older than this version."""
-    watched = _kind(resource, Bare, lambda bare, raw: closure_fact(bytes(raw), kind))
-    return _Facts(fact_kind, replace(watched, may_be_absent=True))
+def _optional(fact_kind: FactKind, resource: ApiResource, struct: Any, translate: Any) -> _Facts:
+    """A kind that the cluster may not serve, or not in this version: its definition may be older than Muster, and
+    Kubernetes has dynamic resource allocation in this version since 1.34."""
+    return _Facts(fact_kind, kind_of(resource, struct, translate, may_be_absent=True))
 
 
 def _workloads(support: KindSupport, reader: ObjectReader) -> _Facts:
     def unreadable(bare: Bare, raw: msgspec.Raw, error: Exception) -> Fact:
         return unreadable_fact(support.kind, bare, error)
 
-    kind = replace(
-        _kind(support.resource, reader.wire, reader.fact, unreadable),
+    kind = WatchedKind(
         name=reader.informer,
+        resource=support.resource,
+        struct=reader.wire,
+        translate=reader.fact,
+        unreadable=unreadable,
         may_be_absent=reader.may_be_absent,
     )
     return _Facts(FactKind.WORKLOAD, kind, support.kind)
@@ -166,38 +153,43 @@ def _pod(pod: WirePod, raw: bytes) -> PodFact:
 
 
 _FACTS: Final = (
-    _Facts(FactKind.NAMESPACE, _kind(NAMESPACES, WireNamespace, lambda found, raw: namespace_fact(found))),
+    _Facts(FactKind.NAMESPACE, kind_of(NAMESPACES, WireNamespace, decoded(namespace_fact))),
     # What the devices of others follow from comes before them, so that those are reported once.
-    _Facts(FactKind.FLAVOR, _kind(FLAVORS, Bare, lambda bare, raw: flavor_fact(bytes(raw)))),
-    _devices(FactKind.DEVICE_CLASS, DEVICE_CLASSES, WireDeviceClass, device_class_fact),
-    _devices(FactKind.RESOURCE_SLICE, RESOURCE_SLICES, WireResourceSlice, resource_slice_fact),
-    _devices(
-        FactKind.CLAIM_TEMPLATE, CLAIM_TEMPLATES, WireResourceClaimTemplate, resource_claim_template_fact
+    _Facts(FactKind.FLAVOR, kind_of(FLAVORS, Bare, _document(flavor_fact))),
+    _optional(FactKind.DEVICE_CLASS, DEVICE_CLASSES, WireDeviceClass, decoded(device_class_fact)),
+    _optional(FactKind.RESOURCE_SLICE, RESOURCE_SLICES, WireResourceSlice, decoded(resource_slice_fact)),
+    _optional(
+        *(FactKind.CLAIM_TEMPLATE, CLAIM_TEMPLATES, WireResourceClaimTemplate),
+        decoded(resource_claim_template_fact),
     ),
-    _devices(FactKind.RESOURCE_CLAIM, RESOURCE_CLAIMS, WireResourceClaim, resource_claim_fact),
-    _devices(FactKind.NODE_DEVICES, DEVICES, WireNodeDevices, node_devices_fact),
-    _Facts(FactKind.NODE, _kind(NODES, WireNode, lambda node, raw: node_fact(node))),
-    _Facts(FactKind.QUEUE, _kind(QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)), _unreadable_queue)),
-    _Facts(FactKind.TOPOLOGY, _kind(TOPOLOGIES, Bare, lambda bare, raw: topology_fact(bytes(raw)))),
-    _closures(FactKind.RESERVATION, RESERVATIONS, ClosureKind.RESERVATION),
-    _closures(FactKind.NODE_DRAIN, NODE_DRAINS, ClosureKind.DRAIN),
-    _Facts(FactKind.HYPERNODE, _kind(HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw)))),
+    _optional(FactKind.RESOURCE_CLAIM, RESOURCE_CLAIMS, WireResourceClaim, decoded(resource_claim_fact)),
+    _optional(FactKind.NODE_DEVICES, DEVICES, WireNodeDevices, decoded(node_devices_fact)),
+    _Facts(FactKind.NODE, kind_of(NODES, WireNode, decoded(node_fact))),
+    _Facts(FactKind.QUEUE, kind_of(QUEUES, Bare, _document(queue_fact), unreadable=_unreadable_queue)),
+    _Facts(FactKind.TOPOLOGY, kind_of(TOPOLOGIES, Bare, _document(topology_fact))),
+    *(
+        _optional(fact_kind, resource, Bare, _document(partial(closure_fact, kind=kind)))
+        for fact_kind, resource, kind in (
+            (FactKind.RESERVATION, RESERVATIONS, ClosureKind.RESERVATION),
+            (FactKind.NODE_DRAIN, NODE_DRAINS, ClosureKind.DRAIN),
+        )
+    ),
+    _Facts(FactKind.HYPERNODE, kind_of(HYPERNODES, Bare, _document(hypernode_fact))),
     *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),
-    _Facts(FactKind.BUDGET, _kind(BUDGETS, WirePodDisruptionBudget, lambda budget, raw: budget_fact(budget))),
-    # Its definition may be older than this version.
-    _Facts(FactKind.COMMAND, _may_be_absent(COMMANDS, WireCommand, command_of)),
-    _Facts(
-        FactKind.RESOURCE_QUOTA,
-        _kind(RESOURCE_QUOTAS, WireResourceQuota, lambda quota, raw: namespace_quota(quota)),
-    ),
+    _Facts(FactKind.BUDGET, kind_of(BUDGETS, WirePodDisruptionBudget, decoded(budget_fact))),
+    _optional(FactKind.COMMAND, COMMANDS, WireCommand, decoded(command_of)),
+    _Facts(FactKind.RESOURCE_QUOTA, kind_of(RESOURCE_QUOTAS, WireResourceQuota, decoded(namespace_quota))),
     *(
         _Facts(
             FactKind.POD_DEFAULTS,
-            _kind(resource, Bare, lambda bare, raw: pod_defaults_fact(bare, bytes(raw))),
+            kind_of(resource, Bare, lambda bare, raw: pod_defaults_fact(bare, bytes(raw))),
         )
         for resource in (LIMIT_RANGES, RUNTIME_CLASSES, *WEBHOOK_CONFIGURATIONS)
     ),
-    _Facts(FactKind.POD, _kind(PODS, WirePod, lambda pod, raw: _pod(pod, bytes(raw)), _unreadable_pod)),
+    _Facts(
+        FactKind.POD,
+        kind_of(PODS, WirePod, lambda pod, raw: _pod(pod, bytes(raw)), unreadable=_unreadable_pod),
+    ),
 )
 
 
@@ -216,10 +208,10 @@ def _is_about(change: ContextChange, fact: WorkloadFact | Child) -> bool:
     return isinstance(fact, WorkloadFact) and change.is_about(fact)
 
 
-_CONTEXT: Final = (_kind(PRIORITY_CLASSES, WirePriorityClass, lambda found, raw: priority_class_fact(found)),)
+_CLASSES: Final = kind_of(PRIORITY_CLASSES, WirePriorityClass, decoded(priority_class_fact))
 
-#: Facts that others are read with, besides namespaces and the kinds of ``_CONTEXT``.
-_IN_CONTEXT: Final = (FactKind.TOPOLOGY, FactKind.HYPERNODE)
+#: Facts that others are read with, besides priority classes.
+_IN_CONTEXT: Final = (FactKind.NAMESPACE, FactKind.TOPOLOGY, FactKind.HYPERNODE)
 
 #: Facts that are read again in one step when their context changes: about 5 ms.
 _SLICE: Final = 1000
@@ -301,8 +293,7 @@ class Informers:
         #: The informer of each kind.
         self.by_name: dict[str, Informer[Any, Any]] = {}
         self._facts: list[tuple[_Facts, Informer[Any, Any]]] = []
-        for kind in _CONTEXT:
-            self.by_name[kind.name] = Informer(client, kind, lambda _: self._recontext(), timing)
+        self.by_name[_CLASSES.name] = Informer(client, _CLASSES, lambda _: self._recontext(), timing)
         self._listeners = listeners
         for facts in _FACTS:
             listener = listeners.get(facts.kind.name)
@@ -400,9 +391,7 @@ class Informers:
                     listener.gone(shift.uid)
         if not self._collecting:
             return
-        if facts.fact_kind is FactKind.NAMESPACE:
-            self._follow_namespaces(shifts)
-        elif facts.fact_kind in _IN_CONTEXT:
+        if facts.fact_kind in _IN_CONTEXT:
             self._recontext()
         for shift in shifts:
             asking = asks(shift.before, shift.after)
@@ -415,44 +404,15 @@ class Informers:
                     self.pressing.set()
 
     def _recontext(self) -> None:
-        """Priority classes or topologies changed."""
-        if self._collecting:
-            after = replace(
-                self._context_of_classes(),
-                queues=self.context.queues,
-                adopt_until=self.context.adopt_until,
-            )
-            self._go_on(after, ContextChange.between(self.context, after))
-
-    def _follow_namespaces(self, shifts: Sequence[ObjectChange[Any]]) -> None:
-        """These namespaces changed."""
-        before = self.context
-        queues, adopt_until = dict(before.queues), dict(before.adopt_until)
-        for shift in shifts:
-            fact: NamespaceFact | None = shift.after
-            queues.pop(shift.name, None)
-            adopt_until.pop(shift.name, None)
-            if fact is not None and fact.queue is not None:
-                queues[shift.name] = fact.queue
-            if fact is not None and fact.adopt_until:
-                adopt_until[shift.name] = fact.adopt_until
-        changed = {
-            shift.name
-            for shift in shifts
-            if queues.get(shift.name) != before.queues.get(shift.name)
-            or adopt_until.get(shift.name) != before.adopt_until.get(shift.name)
-        }
-        after = replace(before, queues=queues, adopt_until=adopt_until)
-        self._go_on(after, ContextChange(namespaces=frozenset(changed)))
-
-    def _go_on(self, context: Context, change: ContextChange) -> None:
-        """Facts are in another context from now on: those that it may change are read again, and shown if they are
-        others. The first of them at once, the rest in slices (``_keep_in_context``)."""
-        before, self.context = self.context, context
-        if change == ContextChange():
+        """Namespaces, priority classes or topologies changed: facts that follow from them are read again, and shown if
+        they are others. The first of them at once, the rest in slices (``_keep_in_context``)."""
+        if not self._collecting:
             return
-        self._reading.append(self._read_again(before, change))
-        self._read_slice()
+        before, self.context = self.context, self._read_context()
+        change = ContextChange.between(before, self.context)
+        if change != ContextChange():
+            self._reading.append(self._read_again(before, change))
+            self._read_slice()
 
     def _read_again(self, before: Context, change: ContextChange) -> Iterator[Change | None]:
         """For each fact that is looked at what changes by a change of contexts. None if nothing does."""
@@ -489,7 +449,7 @@ class Informers:
             self._is_behind.set()
 
     async def _keep_in_context(self) -> None:
-        """Read again what ``_go_on`` has left, without a long step."""
+        """Read again what ``_recontext`` has left, without a long step."""
         while True:
             await self._is_behind.wait()
             self._is_behind.clear()
@@ -512,14 +472,6 @@ class Informers:
 
     def _read_context(self) -> Context:
         namespaces: dict[str, NamespaceFact] = self._values("namespaces")
-        return replace(
-            self._context_of_classes(),
-            queues={name: found.queue for name, found in namespaces.items() if found.queue is not None},
-            adopt_until={name: found.adopt_until for name, found in namespaces.items() if found.adopt_until},
-        )
-
-    def _context_of_classes(self) -> Context:
-        """What priority classes and topologies say, without namespaces."""
         classes = self.classes()
         # The API server takes the lowest where several claim to be the default.
         defaults = sorted((each for each in classes.values() if each.is_default), key=lambda each: each.value)
@@ -532,6 +484,8 @@ class Informers:
             never_preempting=frozenset(name for name, found in classes.items() if not found.preempts),
             default_priority=default.value,
             default_preempts=default.preempts,
+            queues={name: found.queue for name, found in namespaces.items() if found.queue is not None},
+            adopt_until={name: found.adopt_until for name, found in namespaces.items() if found.adopt_until},
             tiers=Tiers(
                 topologies[first].levels if first is not None else (),
                 tiers_of(hypernodes),

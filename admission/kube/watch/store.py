@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -46,6 +46,18 @@ class WatchedKind(Generic[S, V]):
     namespace: str | None = None
     #: The cluster may not serve the kind: then there are no objects of it.
     may_be_absent: bool = False
+
+
+def kind_of(
+    resource: ApiResource, struct: Any, translate: Callable[[Any, msgspec.Raw], Any], **more: Any
+) -> WatchedKind[Any, Any]:
+    """A kind under the name of its resource. ``more``: other fields."""
+    return WatchedKind(name=resource.plural, resource=resource, struct=struct, translate=translate, **more)
+
+
+def decoded(fact: Callable[[Any], Any]) -> Callable[[Any, msgspec.Raw], Any]:
+    """What ``fact`` makes of the decoded object."""
+    return lambda found, raw: fact(found)
 
 
 class StoredObject(msgspec.Struct, Generic[V], gc=False):

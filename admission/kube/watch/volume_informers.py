@@ -18,28 +18,18 @@ from admission.decode.volumes import (
 from admission.facts.changes import Change, FactKind
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
-from admission.kube.watch.store import ObjectChange, WatchedKind
+from admission.kube.watch.store import ObjectChange, WatchedKind, decoded, kind_of
 from admission.world.volumes import KNOWN, UNWATCHED
-from queues.api.api_resources import CSI_NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, ApiResource
+from queues.api.api_resources import CSI_NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 
 _TIMING: Final = Timing()
 
 
-def _kind(resource: ApiResource, struct: Any, fact: Callable[[Any], Any]) -> WatchedKind[Any, Any]:
-    return WatchedKind(
-        name=resource.plural,
-        resource=resource,
-        struct=struct,
-        translate=lambda found, raw: fact(found),
-        unreadable=lambda bare, raw, error: None,
-    )
-
-
 _KINDS: Final = (
-    (FactKind.STORAGE_CLASS, _kind(STORAGE_CLASSES, WireStorageClass, storage_class_fact)),
-    (FactKind.CSI_NODE, _kind(CSI_NODES, WireCsiNode, csi_node_fact)),
-    (FactKind.VOLUME, _kind(VOLUMES, WireVolume, volume_fact)),
-    (FactKind.VOLUME_CLAIM, _kind(VOLUME_CLAIMS, WireVolumeClaim, volume_claim_fact)),
+    (FactKind.STORAGE_CLASS, kind_of(STORAGE_CLASSES, WireStorageClass, decoded(storage_class_fact))),
+    (FactKind.CSI_NODE, kind_of(CSI_NODES, WireCsiNode, decoded(csi_node_fact))),
+    (FactKind.VOLUME, kind_of(VOLUMES, WireVolume, decoded(volume_fact))),
+    (FactKind.VOLUME_CLAIM, kind_of(VOLUME_CLAIMS, WireVolumeClaim, decoded(volume_claim_fact))),
 )
 
 
