@@ -2,7 +2,7 @@
 
 Its threads. No thread waits for another one:
 
-- for each vendor one that reads its devices and one that waits for their events (``device_watch``);
+- for each vendor one that reads its devices, and waits for their events in between (``device_watch``);
 - one that watches the Node, one that watches its pods (``node_watch``);
 - one that writes (``reporter``), and one that renews the lease (``heartbeat``);
 - the main thread, which runs the loop.
@@ -159,9 +159,9 @@ class Agent:
     def run(self, stop: threading.Event) -> None:
         """Start all threads and loop until ``stop``. Set ``wake`` too, to have it noticed at once."""
         made = self._parts
-        threads = [thread for watch in made.devices for thread in watch.threads(stop)]
-        for thread in threads:
-            thread.start()
+        for watch in made.devices:
+            name = f"{watch.vendor} devices"
+            threading.Thread(target=watch.run, args=(stop,), name=name, daemon=True).start()
         # Agents often start together: of a rollout, or after a failure of the API server.
         spread = made.rng.uniform(0, self._settings.start_spread_seconds)
         self._stepped_at = time.monotonic() + spread
@@ -188,8 +188,6 @@ class Agent:
                 made.wake.wait(self._settings.poll_seconds)
         # None of the threads is waited for: each may be in a call that takes long, and none keeps the process alive.
         made.reporter.wake()
-        for watch in made.devices:
-            watch.wake()
 
     def step(self, now: float, ticks: float) -> None:
         """Take what was seen, assess it, offer the report. ``now``: seconds since the epoch; ``ticks``: monotonic."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from admission.agent.allocations import Allocation
 from admission.agent.health.conditions import DeviceHealth, condition_documents, memory_text
-from admission.agent.readings import DeviceId, DeviceReading, Fabric, Link, MigInstance, NodeReading
+from admission.agent.readings import SWITCH, DeviceId, DeviceReading, Fabric, MigInstance, NodeReading
 from queues.api import names
 from queues.errors import InvalidQuantity
 from queues.json_values import list_at, mapping_at, value_at
@@ -34,7 +34,7 @@ _LABELS: Final = (
     names.KOORDINATOR_GPU_DRIVER,
     names.GPU_RUNTIME,
 )
-_ANNOTATIONS: Final = (names.DEVICE_LINKS, names.MIG_INSTANCES, names.HEALTH_MEMORY)
+_ANNOTATIONS: Final = (names.MIG_INSTANCES, names.HEALTH_MEMORY)
 
 _NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_LABEL: Final = 63
@@ -164,11 +164,6 @@ def _domain(fabric: Fabric | None) -> str:
 
 
 def _annotations(readings: Sequence[NodeReading], health: Mapping[DeviceId, DeviceHealth]) -> dict[str, str]:
-    links = {
-        reading.vendor: [_link(each) for each in sorted(reading.links, key=lambda link: link.between)]
-        for reading in readings
-        if reading.links
-    }
     instances = {
         device.id: [_instance(each) for each in sorted(device.mig_instances, key=_place_on_device)]
         for reading in readings
@@ -176,8 +171,6 @@ def _annotations(readings: Sequence[NodeReading], health: Mapping[DeviceId, Devi
         if device.mig_instances
     }
     found = {names.HEALTH_MEMORY: memory_text(health, readings)}
-    if links:
-        found[names.DEVICE_LINKS] = _json(links)
     if instances:
         found[names.MIG_INSTANCES] = _json(instances)
     return found
@@ -187,28 +180,13 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
-def _link(link: Link) -> Document:
-    found: Document = {"between": list(link.between)}
-    if link.nvlinks:
-        found |= {"nvlinks": link.nvlinks, "version": link.version, "switched": link.switched}
-    if link.path is not None:
-        found["path"] = link.path.value
-    if link.peer_access is not None:
-        found["peerAccess"] = link.peer_access
-    return found
-
-
 def _instance(instance: MigInstance) -> Document:
-    found: Document = {
+    return {
         "id": instance.id,
         "profile": instance.profile,
         "gpuInstance": instance.gpu_instance,
         "computeInstance": instance.compute_instance,
-        "memory": binary_quantity(instance.memory_bytes),
     }
-    if instance.start is not None and instance.size is not None:
-        found |= {"start": instance.start, "size": instance.size}
-    return found
 
 
 def _place_on_device(instance: MigInstance) -> tuple[int, int, str]:
@@ -266,7 +244,6 @@ def _device_labels(device: DeviceReading, vendor: str, island: int | None, resou
         names.NVLINK_ISLAND: "" if island is None else str(island),
         names.NVL_DOMAIN: _domain(device.fabric),
         names.MIG_MODE: modes[device.mig_enabled],
-        names.ECC_MODE: modes[device.ecc_enabled],
     }
     return {key: value for key, value in sorted(found.items()) if value}
 
@@ -386,23 +363,20 @@ def islands(reading: NodeReading) -> Mapping[DeviceId, int]:
     to one leads nowhere. Devices on NVSwitches are joined by them, except where the fabric manager has them in
     different cliques.
     """
-    devices = {each.index: each for each in reading.devices if not each.lost}
-    island = {index: index for index in devices}
-
-    def first(index: int) -> int:
-        while island[index] != index:
-            index = island[index]
-        return index
-
-    def join(one: int, other: int) -> None:
-        smaller, larger = sorted((first(one), first(other)))
-        island[larger] = smaller
-
-    on_switch: dict[Fabric | None, int] = {}
-    for link in reading.links:
-        if link.nvlinks and all(index in devices for index in link.between):
-            join(*link.between)
-        for index in link.between if link.nvlinks and link.switched else ():
-            if index in devices:
-                join(index, on_switch.setdefault(devices[index].fabric, index))
-    return {device.id: first(index) for index, device in sorted(devices.items())}
+    devices = [device for device in reading.devices if not device.lost]
+    places = {device.bus_id for device in devices}
+    joined: list[set[object]] = []
+    for device in devices:
+        reached: set[object] = {device.bus_id or device.id, *(device.linked_to & places)}
+        if SWITCH in device.linked_to:
+            reached.add((SWITCH, device.fabric))
+        joined = [
+            *(each for each in joined if each.isdisjoint(reached)),
+            reached.union(*(each for each in joined if not each.isdisjoint(reached))),
+        ]
+    number = {
+        place: min(device.index for device in devices if (device.bus_id or device.id) in island)
+        for island in joined
+        for place in island
+    }
+    return {device.id: number[device.bus_id or device.id] for device in devices}

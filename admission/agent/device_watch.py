@@ -1,7 +1,7 @@
-"""The devices of one vendor: read again and again by one thread, while another one waits for events.
+"""The devices of one vendor: read again and again, with a wait for events between two readings.
 
-A call into a library may hang for ever; such a thread cannot be ended from outside. So no other thread waits for
-these two: the loop takes what they have seen last, and how long ago that was.
+A call into a library may hang for ever; its thread cannot be ended from outside. So no other thread waits for it: the
+loop takes what it has seen last, and how long ago that was.
 """
 
 import logging
@@ -11,15 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from admission.agent.readings import DeviceEvent, NodeReading, Telemetry
-from admission.agent.vendors.vendor import HoldsDriver, Vendor, VendorAbsent, VendorFailed
+from admission.agent.readings import DeviceEvent, NodeReading, as_lost
+from admission.agent.vendors.vendor import Vendor, VendorAbsent, VendorFailed
 
 logger = logging.getLogger(__name__)
 
 #: Seconds between two looks for a library that is not there.
 _ABSENT: Final = 60.0
-#: Seconds that one wait for events lasts, and the pause after one that failed.
-_WAIT: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +67,6 @@ class DeviceWatch:
         self._clock = clock
         self._is_recovered = is_recovered
         self._lock = threading.Lock()
-        self._read_now = threading.Event()
-        self._present = threading.Event()
         self._failed = ""
         self._seen = Seen(vendor=name, answered=False, reading=None, number=0, silent=0.0, took=0.0)
         self._began_at = self._answered_at = self._read_at = clock()
@@ -86,22 +82,12 @@ class DeviceWatch:
             self._seen = replace(self._seen, events=())
         return taken
 
-    def threads(self, stop: threading.Event) -> list[threading.Thread]:
-        """The two threads, not started. They do not keep the process from ending."""
-        loops = ((self._read_until, "reads"), (self._wait_until, "waits"))
-        return [
-            threading.Thread(target=loop, args=(stop,), name=f"{self.vendor} {what}", daemon=True)
-            for loop, what in loops
-        ]
-
-    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _read_until(self, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event) -> None:
+        """Read and wait until ``stop``."""
         while not stop.is_set():
-            self._read_now.clear()
             pause = self.read()
             self._changed()
-            self._read_now.wait(pause)
+            self.wait(pause, stop)
 
     def read(self) -> float:
         """Read once; seconds until the next reading. Any failure of the library is logged once and tried again."""
@@ -111,7 +97,6 @@ class DeviceWatch:
         except VendorAbsent as absent:
             if not self._seen.answered or self._seen.reading is not None:
                 logger.info("%s Looked for again every %.0f s.", absent, _ABSENT)
-            self._present.clear()
             self._answered(None, self._clock() - began, absent=str(absent))
             return _ABSENT
         except VendorFailed as failed:
@@ -124,19 +109,29 @@ class DeviceWatch:
             logger.info("%s answers again", self.vendor)
         self._failed = ""
         self._answered(reading, self._clock() - began)
-        self._present.set()
         if self._is_recovered():
-            self._let_go()
+            # Hold nothing until the next reading: a device that is held cannot be reset.
+            self._library.close()
         return self._poll_seconds
 
-    def _let_go(self) -> None:
-        """Hold nothing until the next reading: a device that is held cannot be reset. Events come no more meanwhile."""
-        if not isinstance(self._library, HoldsDriver):
-            return
+    def wait(self, seconds: float, stop: threading.Event) -> None:
+        """Until the next reading is due, or an event has come: then the devices are read at once."""
+        due = self._clock() + seconds
         try:
-            self._library.close()
-        except VendorFailed as failed:
-            self._tell_failure(str(failed))
+            events = self._library.wait(seconds)
+        except Exception:
+            logger.exception("waiting for events of %s failed", self.vendor)
+            events = ()
+        if events:
+            self.happened(events)
+        else:
+            stop.wait(due - self._clock())
+
+    def happened(self, events: tuple[DeviceEvent, ...]) -> None:
+        """Keep events. The next reading may hang because of them, so the loop takes them before it."""
+        with self._lock:
+            self._seen = replace(self._seen, events=(*self._seen.events, *events))
+        self._changed()
 
     def _answered(self, reading: NodeReading | None, took: float, absent: str = "") -> None:
         with self._lock:
@@ -152,42 +147,7 @@ class DeviceWatch:
             logger.error("%s", told, exc_info=exc_info)
         self._failed = told
 
-    # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _wait_until(self, stop: threading.Event) -> None:
-        while not stop.is_set():
-            if not self._present.wait(_WAIT):
-                continue
-            try:
-                events = self._library.wait(_WAIT)
-            except VendorFailed:  # the next reading shows it
-                stop.wait(_WAIT)
-                continue
-            except Exception:
-                logger.exception("waiting for events of %s failed", self.vendor)
-                stop.wait(_WAIT)
-                continue
-            if events:
-                self.happened(events)
-
-    def happened(self, events: tuple[DeviceEvent, ...]) -> None:
-        """Keep events, and have the devices read at once. The reading may hang because of them, so they go first."""
-        with self._lock:
-            self._seen = replace(self._seen, events=(*self._seen.events, *events))
-        self._changed()
-        self._read_now.set()
-
-    def wake(self) -> None:
-        """Have the threads look at once whether they are to stop."""
-        self._read_now.set()
-        self._present.set()
-
 
 def not_answering(reading: NodeReading) -> NodeReading:
     """A reading whose devices all count as lost: the library does not answer any more."""
-    return replace(
-        reading,
-        devices=tuple(
-            replace(device, lost=True, processes=(), telemetry=Telemetry()) for device in reading.devices
-        ),
-    )
+    return replace(reading, devices=tuple(map(as_lost, reading.devices)))

@@ -114,12 +114,6 @@ class AgentMetrics(Collector):
         for key in [key for key in self._xids if key[0] is not None and key[0] not in there]:
             del self._xids[key]
 
-    @property
-    def unhealthy(self) -> int:
-        """Devices that take no work now."""
-        with self._lock:
-            return 0 if self._last is None else sum(not each.healthy for each in self._last.health.values())
-
     # ── what is shown ───────────────────────────────────────────────────────────────────────────────────────────
 
     def describe(self) -> Iterable[Metric]:
@@ -183,14 +177,8 @@ _GAUGES: Final[Mapping[str, Callable[[DeviceReading], float | None]]] = {
     "muster_gpu_temperature_celsius": lambda device: device.telemetry.temperature,
     "muster_gpu_power_watts": lambda device: _scaled(device.telemetry.power, 0.001),
     "muster_gpu_power_limit_watts": lambda device: _scaled(device.telemetry.power_limit, 0.001),
-    "muster_gpu_sm_clock_hertz": lambda device: _scaled(device.telemetry.sm_clock, 1e6),
-    "muster_gpu_memory_clock_hertz": lambda device: _scaled(device.telemetry.memory_clock, 1e6),
-    "muster_gpu_ecc_corrected_errors": lambda device: None if device.ecc is None else device.ecc.corrected,
-    "muster_gpu_ecc_uncorrected_errors": lambda device: (
-        None if device.ecc is None else device.ecc.uncorrected
-    ),
+    "muster_gpu_ecc_uncorrected_errors": lambda device: device.uncorrected_errors,
     "muster_gpu_links_down": lambda device: len(device.links_down),
-    "muster_gpu_nvlink_bytes": lambda device: device.telemetry.nvlink_bytes,
     "muster_gpu_processes": lambda device: len(device.processes),
 }
 
@@ -217,13 +205,6 @@ def _device_metrics(last: NodeObservation) -> Iterator[Metric]:
         if each.status and each.type is not ConditionType.HEALTHY
     )
     yield _family("muster_gpu_condition", problems)
-    links = (
-        ((*map(str, link.between), str(link.switched).lower()), link.nvlinks)
-        for reading in last.readings
-        for link in reading.links
-        if link.nvlinks
-    )
-    yield _family("muster_gpu_links", links)
     throttled = (
         ((str(device.index), device.id, reason), 1)
         for device in devices

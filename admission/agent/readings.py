@@ -6,44 +6,13 @@ never becomes zero.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 #: Uuid of a device as its vendor writes it, for instance ``GPU-5f0c…``. It stays with the device across restarts.
 DeviceId = str
 
-
-class PciePath(StrEnum):
-    """How far two devices are apart on the PCI bus, the nearest first."""
-
-    #: Both on one board.
-    SAME_BOARD = "same-board"
-    #: One PCIe switch between them.
-    SINGLE_SWITCH = "single-switch"
-    #: Several PCIe switches, no host bridge.
-    MULTIPLE_SWITCHES = "multiple-switches"
-    #: Through a host bridge, that is: the same PCIe root complex or its neighbours.
-    HOST_BRIDGE = "host-bridge"
-    #: Through host bridges of one NUMA node.
-    NUMA_NODE = "numa-node"
-    #: Between NUMA nodes.
-    SYSTEM = "system"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """How two devices of a node are connected. Each pair is there once, the smaller index first."""
-
-    #: Indices of the two devices, as in ``DeviceReading.index``.
-    between: tuple[int, int]
-    #: Active NVLinks (or the vendor's own kind of link) between them; through a switch: of the device with fewer.
-    nvlinks: int = 0
-    #: Version of these links; 0: there are none.
-    version: int = 0
-    #: Whether they go through an NVSwitch.
-    switched: bool = False
-    #: None if unknown.
-    path: PciePath | None = None
-    #: Whether one may read the other's memory. None if unknown.
-    peer_access: bool | None = None
+#: What an NVLink leads to, if not to another device of the node.
+SWITCH: Final = "switch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,30 +24,16 @@ class MigInstance:
     profile: str
     gpu_instance: int
     compute_instance: int
-    memory_bytes: int
-    #: Slices of the device: the first one, and how many. None if unknown.
-    start: int | None = None
-    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRemapping:
     """Rows of memory that were replaced by spare ones."""
 
-    correctable: int
-    uncorrectable: int
     #: True: a reset of the device makes the remapping effective.
     pending: bool
     #: True: there is no spare row left. The device has to be replaced.
     failed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EccErrors:
-    """Errors of memory since the driver was loaded."""
-
-    corrected: int
-    uncorrected: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +47,7 @@ class Fabric:
 
 
 class RecoveryAction(StrEnum):
-    """What the driver asks for so that a device works again."""
+    """What the driver asks for so that a device works again, in the order of NVML's numbers."""
 
     NONE = "none"
     RESET = "reset-device"
@@ -113,16 +68,11 @@ class Telemetry:
     #: Milliwatts.
     power: int | None = None
     power_limit: int | None = None
-    #: MHz.
-    sm_clock: int | None = None
-    memory_clock: int | None = None
     #: Reasons for lower clocks: ``hw-slowdown``, ``sw-thermal``, ``hw-thermal``, ``hw-power-brake``, …
     throttling: tuple[str, ...] = ()
     #: Per cent of the last sample period.
     utilisation: int | None = None
     memory_used_bytes: int | None = None
-    #: Bytes since the driver was loaded, over all links.
-    nvlink_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,17 +80,17 @@ class Process:
     """A process that computes on a device."""
 
     pid: int
-    memory_bytes: int | None = None
     #: The MIG instance that it uses. None for the whole device.
     instance: DeviceId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceReading:
-    """One device. Of a lost one only ``id``, ``index``, ``minor`` and what does not change is known, from before."""
+    """One device. Of a lost one only what does not change is known, from before."""
 
     id: DeviceId
-    #: Place among the devices of the node, from 0: what ``muster.dev/devices`` names.
+    #: Place among the devices of the node, from 0: what ``muster.dev/devices`` names. A library counts the devices that
+    #: it has; the agent has each device keep its number (``KnownDevices``).
     index: int
     #: Number of its device file (``/dev/nvidia0``). None if unknown.
     minor: int | None = None
@@ -157,10 +107,12 @@ class DeviceReading:
     #: None if the device has no MIG, or does not report it.
     mig_enabled: bool | None = None
     mig_instances: tuple[MigInstance, ...] = ()
-    ecc_enabled: bool | None = None
-    ecc: EccErrors | None = None
+    #: Errors of memory since the driver was loaded. None if the device does not count them.
+    uncorrected_errors: int | None = None
     remapping: RowRemapping | None = None
     fabric: Fabric | None = None
+    #: What its active NVLinks lead to: bus ids of devices of the node, and SWITCH.
+    linked_to: frozenset[str] = frozenset()
     #: Numbers of NVLinks that are there but not active.
     links_down: tuple[int, ...] = ()
     recovery: RecoveryAction | None = None
@@ -170,6 +122,27 @@ class DeviceReading:
     lost: bool = False
 
 
+def as_lost(device: DeviceReading) -> DeviceReading:
+    """The device as it is reported while it does not answer: with what does not change.
+
+    Its MIG instances too: the device plugin goes on offering them.
+    """
+    return DeviceReading(
+        id=device.id,
+        index=device.index,
+        minor=device.minor,
+        module=device.module,
+        model=device.model,
+        memory_bytes=device.memory_bytes,
+        bus_id=device.bus_id,
+        pcie_root=device.pcie_root,
+        numa_node=device.numa_node,
+        mig_enabled=device.mig_enabled,
+        mig_instances=device.mig_instances,
+        lost=True,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReading:
     """All devices of one vendor on a node, by index."""
@@ -177,16 +150,13 @@ class NodeReading:
     #: As Koordinator's label has it: ``nvidia``.
     vendor: str
     driver_version: str = ""
-    #: ``BOOT/LOADS/MODULE``, the last two only where they are known: the boot of the node; how often this agent saw the
-    #: driver come back (a smaller number than before is that of an agent that started again, and says nothing); and a
-    #: sign of the kernel that is another one after each load of the driver. "": unknown.
+    #: Another text after each boot of the node and each load of the driver. "": unknown.
     driver_start: str = ""
-    #: ``12.8``, ROCm's or Level Zero's version; "": unknown.
+    #: Version of CUDA, ``12.8``; "": unknown.
     runtime_version: str = ""
     #: When the reading began, in seconds since the epoch. None if unknown.
     began: float | None = None
     devices: tuple[DeviceReading, ...] = ()
-    links: tuple[Link, ...] = ()
 
 
 class EventKind(StrEnum):
@@ -211,6 +181,3 @@ class DeviceEvent:
     device: DeviceId | None
     #: The XID; None for other kinds.
     code: int | None = None
-    #: The MIG instance concerned. None for the whole device.
-    gpu_instance: int | None = None
-    compute_instance: int | None = None

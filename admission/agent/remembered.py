@@ -1,13 +1,13 @@
 """Devices as they were reported before: an agent that starts again goes on from them. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from admission.agent.allocations import Allocation
 from admission.agent.device_object import GPU, device_minor
-from admission.agent.readings import DeviceId, DeviceReading, Link, MigInstance, NodeReading, Telemetry
+from admission.agent.readings import DeviceId, DeviceReading, MigInstance, NodeReading, as_lost
 from queues.api import names
 from queues.errors import InvalidQuantity
 from queues.resources import quantity
@@ -18,73 +18,44 @@ _MIG_MODES: Final = {"enabled": True, "disabled": False}
 class KnownDevices:
     """The devices of one vendor over all runs of the agent: each keeps its number, and one that is missing is lost.
 
-    The library of a vendor knows only what it has seen since the agent started, and numbers that without the others.
+    The library of a vendor knows only what it has seen since the driver started, and numbers that without the others.
     ``stored``: as they were reported before the start, None if nothing was.
     """
 
     def __init__(self, stored: NodeReading | None = None) -> None:
-        self._stored = stored
-        #: What stays the same of each device, with its number.
+        #: The devices that were reported before the start, all of them lost. None if there are none, or a user deleted
+        #: the report.
+        self.stored = stored
+        #: Each as it is reported while it is lost, with its number.
         self._known: dict[DeviceId, DeviceReading] = {}
-        #: Those that the library has not shown since the start.
-        self._missing: set[DeviceId] = set()
-        #: Lost ones that are not to be reported any more, as long as they are lost.
-        self._forgotten: set[DeviceId] = set()
+        #: Those that the last reading does not have.
+        self._lost: set[DeviceId] = set()
         for device in stored.devices if stored is not None else ():
             self._known[device.id] = replace(device, index=self._free_number(device.index))
-            self._missing.add(device.id)
-
-    @property
-    def stored(self) -> NodeReading | None:
-        """The devices that were reported before the start, all of them lost. None if there are none."""
-        return self._stored
 
     def settle(self, reading: NodeReading) -> NodeReading:
         """A reading with the numbers that the devices had first, and with those that are missing in it."""
-        lost = {device.id for device in reading.devices if device.lost}
-        self._forgotten &= lost
-        told = [device for device in reading.devices if device.id not in self._forgotten]
-        self._know(told)
-        devices = [
-            self._known[device.id] if device.lost else replace(device, index=self._known[device.id].index)
-            for device in told
-        ]
-        devices += [self._known[device] for device in self._missing]
-        index = {device.index: self._known[device.id].index for device in told}
-        return replace(
-            reading,
-            devices=_with_own_minors(sorted(devices, key=lambda device: device.index)),
-            links=_renumbered(reading.links, index),
-        )
+        there = {device.id for device in reading.devices}
+        for device in reading.devices:
+            before = self._known.get(device.id) or self._replaced_by(device, there)
+            number = self._free_number(device.index) if before is None else before.index
+            self._known[device.id] = as_lost(replace(device, index=number))
+        self._lost = self._known.keys() - there
+        devices = [replace(device, index=self._known[device.id].index) for device in reading.devices]
+        devices += [self._known[device] for device in self._lost]
+        return replace(reading, devices=_with_own_minors(sorted(devices, key=lambda device: device.index)))
 
     def forget_lost(self) -> None:
         """Report the devices that are lost now no more: they were taken out of the node. One that is back is new."""
-        self._stored = None
-        self._forgotten |= {device.id for device in self._known.values() if device.lost}
-        self._known = {key: device for key, device in self._known.items() if not device.lost}
-        self._missing = set()
-
-    def _know(self, told: Sequence[DeviceReading]) -> None:
-        there = {device.id for device in told}
-        self._missing -= there
-        for device in told:
-            before = self._known.get(device.id) or self._replaced_by(device, there)
-            number = self._free_number(device.index) if before is None else before.index
-            known = replace(device, index=number, processes=(), telemetry=Telemetry())
-            if device.lost and before is not None:
-                # Nothing reports its parts any more, and the plugin goes on offering them.
-                known = replace(known, mig_enabled=before.mig_enabled, mig_instances=before.mig_instances)
-            self._known[device.id] = known
-        # The vendor reports lost devices too: one that it does not report any more was replaced.
-        self._known = {
-            key: device for key, device in self._known.items() if key in there or key in self._missing
-        }
+        self.stored = None
+        for device in self._lost:
+            del self._known[device]
+        self._lost = set()
 
     def _replaced_by(self, new: DeviceReading, there: set[DeviceId]) -> DeviceReading | None:
         """The device whose place on the bus a new one has taken; it goes for good. None if it took no place."""
         for device in self._known.values():
             if new.bus_id and device.bus_id == new.bus_id and device.id not in there:
-                self._missing.discard(device.id)
                 return self._known.pop(device.id)
         return None
 
@@ -93,14 +64,6 @@ class KnownDevices:
         if wanted not in taken:
             return wanted
         return next(number for number in range(len(taken) + 1) if number not in taken)
-
-
-def _renumbered(links: Iterable[Link], number: Mapping[int, int]) -> tuple[Link, ...]:
-    found = []
-    for link in links:
-        near, far = sorted(number.get(index, index) for index in link.between)
-        found.append(replace(link, between=(near, far)))
-    return tuple(sorted(found, key=lambda link: link.between))
 
 
 def _with_own_minors(devices: Sequence[DeviceReading]) -> tuple[DeviceReading, ...]:
@@ -210,9 +173,6 @@ def _mig_instances(stored: Mapping[str, Any] | None) -> dict[DeviceId, tuple[Mig
                     profile=each["profile"],
                     gpu_instance=each["gpuInstance"],
                     compute_instance=each["computeInstance"],
-                    memory_bytes=_bytes(each["memory"]),
-                    start=each.get("start"),
-                    size=each.get("size"),
                 )
                 for each in instances
             )

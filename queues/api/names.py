@@ -88,16 +88,13 @@ RUNS_AGENT: Final = "muster.dev/agent"
 NVL_DOMAIN: Final = "muster.dev/nvl-domain"
 #: Labels of devices (``spec.devices[].labels`` of a Device): number of the device, as pods name it; the resource that
 #: it is registered as, if that is not the usual one of its vendor; of unhealthy ones, whether the kubelet may give it
-#: to a pod (``"true"``, ``"false"``); number of the set of devices that NVLinks join; whether MIG and ECC are enabled.
+#: to a pod (``"true"``, ``"false"``); number of the set of devices that NVLinks join; whether MIG is enabled.
 DEVICE_INDEX: Final = "muster.dev/device-index"
 DEVICE_RESOURCE: Final = "muster.dev/device-resource"
 DEVICE_OFFERED: Final = "muster.dev/device-offered"
 NVLINK_ISLAND: Final = "muster.dev/nvlink-island"
 MIG_MODE: Final = "muster.dev/mig"
-ECC_MODE: Final = "muster.dev/ecc"
-#: Annotations of a Device, as JSON: links between its devices, MIG instances of each device, and what the agent has to
-#: remember of their faults.
-DEVICE_LINKS: Final = "muster.dev/links"
+#: Annotations of a Device, as JSON: MIG instances of each device, and what the agent has to remember of their faults.
 MIG_INSTANCES: Final = "muster.dev/mig-instances"
 HEALTH_MEMORY: Final = "muster.dev/health-memory"
 #: Koordinator's labels of Devices and nodes: vendor, model and driver of the node's devices.

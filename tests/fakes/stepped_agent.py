@@ -1,7 +1,6 @@
 """Agents for tests: devices that a test changes, a Node and pods that it writes, and an API server in memory."""
 
 import random
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -67,7 +66,6 @@ class ScriptedDevices:
         return self.answer
 
     def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
-        threading.Event().wait(seconds)
         return ()
 
     def close(self) -> None:

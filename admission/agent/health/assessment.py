@@ -17,7 +17,6 @@ from admission.agent.health.conditions import (
 from admission.agent.health.marks import read_marks
 from admission.agent.health.problems import FALLEN, faults_after, idle_links, problems
 from admission.agent.readings import DeviceEvent, DeviceId, DeviceReading, EventKind, NodeReading
-from admission.agent.xids import XidClass, xid_class
 
 #: A device that changed so often within so many seconds is flapping, until it was well for as long.
 FLAPS: Final = 3
@@ -84,17 +83,7 @@ def _came_back(earlier: DeviceHealth | None, device: DeviceReading) -> bool:
 
 def _driver_started(state: HealthState, node: NodeReading) -> bool:
     before, now = state.driver_starts.get(node.vendor, ""), node.driver_start
-    if not (before and now):
-        return False
-    (boot, loads, module), (boot_now, loads_now, module_now) = _parts(before), _parts(now)
-    loaded = bool(module and module_now) and module != module_now
-    return boot != boot_now or loaded or loads_now > loads
-
-
-def _parts(driver_start: str) -> tuple[str, int, str]:
-    """Boot, loads and module of ``NodeReading.driver_start``."""
-    boot, loads, module = (*driver_start.split("/", 2), "", "")[:3]
-    return boot, int(loads) if loads.isdecimal() else 0, module
+    return bool(before and now) and before != now
 
 
 def _present(
@@ -107,20 +96,13 @@ def _present(
 ) -> DeviceHealth:
     """The health with faults, links and counts as they are now; the conditions are those of before."""
     before = earlier or _NEW
-    of_programs = sum(1 for each in events if _is_of_a_program(each))
     return replace(
         before,
         faults=faults_after(before.faults, events, device, restarted=restarted, now=now),
         idle_links=idle_links(device, before.idle_links),
         # A clock that was set back must not keep a device unhealthy.
         changes=tuple(min(each, now) for each in before.changes),
-        application_xids=before.application_xids + of_programs,
     )
-
-
-def _is_of_a_program(event: DeviceEvent) -> bool:
-    of_xid = event.kind is EventKind.XID and event.code is not None
-    return of_xid and xid_class(event.code or 0) is XidClass.APPLICATION
 
 
 def _damped(

@@ -101,8 +101,6 @@ class DeviceHealth:
     changes: tuple[int, ...] = ()
     #: NVLinks that were never active since the device was first seen. None if it was not seen yet.
     idle_links: tuple[int, ...] | None = None
-    #: XIDs of programs so far. They say nothing about the device, and are not remembered over a restart of the agent.
-    application_xids: int = field(default=0, compare=False)
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """The condition of a type. None if there never was such a problem."""

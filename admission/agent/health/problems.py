@@ -11,7 +11,14 @@ from admission.agent.health.conditions import (
     Fault,
     Problem,
 )
-from admission.agent.readings import DeviceEvent, DeviceReading, EventKind, NodeReading, RecoveryAction
+from admission.agent.readings import (
+    SWITCH,
+    DeviceEvent,
+    DeviceReading,
+    EventKind,
+    NodeReading,
+    RecoveryAction,
+)
 from admission.agent.xids import XidClass, xid, xid_class
 
 #: Degrees Celsius: above the first a device is overheated, until it is below the second.
@@ -125,13 +132,12 @@ def _links_down(device: DeviceReading, node: NodeReading, idle: Iterable[int]) -
     """
     if device.lost:
         return None
-    switched = {index for link in node.links if link.nvlinks and link.switched for index in link.between}
-    if device.mig_enabled or (device.index not in switched and any(each.lost for each in node.devices)):
+    if device.mig_enabled or (SWITCH not in device.linked_to and any(each.lost for each in node.devices)):
         return None
     alike = [
         each
         for each in node.devices
-        if each.index in switched and each.model == device.model and not (each.lost or each.mig_enabled)
+        if SWITCH in each.linked_to and each.model == device.model and not (each.lost or each.mig_enabled)
     ]
     down = set(device.links_down)
     expected = down - set(idle) | {link for link in down for each in alike if link not in each.links_down}
@@ -183,11 +189,11 @@ def _of_reading(device: DeviceReading, *, hot: bool) -> dict[ConditionType, Prob
     if device.recovery is not None:
         reason, asked = _RECOVERIES.get(device.recovery, ("", ""))
         told[ConditionType.RECOVERY_NEEDED] = _if(bool(reason), reason, f"the driver asks for {asked}")
-    if device.ecc is not None:
+    if device.uncorrected_errors is not None:
         message = (
             "memory had errors that could not be corrected since the driver was loaded: reset the device"
         )
-        told[ConditionType.ECC_UNCORRECTED] = _if(device.ecc.uncorrected > 0, _COUNTED, message)
+        told[ConditionType.ECC_UNCORRECTED] = _if(device.uncorrected_errors > 0, _COUNTED, message)
     if (degrees := device.telemetry.temperature) is not None:
         is_hot = degrees > HOT or (hot and degrees >= COOL)
         message = f"it was above {HOT} °C and has not been below {COOL} °C since"

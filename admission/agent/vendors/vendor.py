@@ -1,6 +1,6 @@
 """What the agent asks of a vendor's library."""
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from admission.agent.readings import DeviceEvent, NodeReading
 from queues.errors import MusterError
@@ -15,10 +15,10 @@ class VendorFailed(MusterError):
 
 
 class Vendor(Protocol):
-    """Devices of one vendor. Both methods block, each is called by one thread; the two threads may differ."""
+    """Devices of one vendor. All methods block; one thread calls them."""
 
     def read(self) -> NodeReading:
-        """All devices as they are now; those that were lost since the start too.
+        """All devices that answer, as they are now, numbered in the order of the library.
 
         Starts the library where it does not run, also again after a restart of the driver. Raises VendorAbsent: there
         is no library, no driver or no device; VendorFailed: it does not answer now.
@@ -26,14 +26,12 @@ class Vendor(Protocol):
         ...
 
     def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
-        """Events since the last call; after ``seconds`` without one: none. Raises VendorFailed."""
+        """Events since the last call; empty after ``seconds`` without one, or before if it cannot wait now."""
         ...
 
-
-@runtime_checkable
-class HoldsDriver(Protocol):
-    """A vendor's library that keeps devices from being reset, and the driver from being unloaded, while it runs."""
-
     def close(self) -> None:
-        """Let go of the driver; the next ``read`` starts the library again. Raises VendorFailed."""
+        """Let go of the driver: while the library runs, devices cannot be reset nor the driver be unloaded.
+
+        The next ``read`` starts the library again.
+        """
         ...

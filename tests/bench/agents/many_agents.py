@@ -103,7 +103,10 @@ class _Fleet:
 
     def have_faults(self) -> bool:
         """Whether all have noticed what happened."""
-        return all(each.metrics.unhealthy for each in self.parts)
+        return all(
+            any(metric.name == "muster_gpu_condition" and metric.samples for metric in each.metrics.collect())
+            for each in self.parts
+        )
 
     def writes(self) -> Counter[str]:
         found: Counter[str] = Counter()

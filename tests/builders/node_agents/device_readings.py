@@ -2,19 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
-from admission.agent.readings import (
-    DeviceReading,
-    EccErrors,
-    Link,
-    NodeReading,
-    RowRemapping,
-    Telemetry,
-)
+from admission.agent.readings import SWITCH, DeviceReading, NodeReading, RowRemapping, Telemetry
 
 H100 = "NVIDIA H100 80GB HBM3"
+
+#: Index of a device, and what an active NVLink of it leads to.
+Link = tuple[int, str]
 
 
 def device(index: int = 0, *, degrees: int | None = 40, **fields: Any) -> DeviceReading:
@@ -25,10 +20,10 @@ def device(index: int = 0, *, degrees: int | None = 40, **fields: Any) -> Device
         "minor": index,
         "model": H100,
         "memory_bytes": 80 * 2**30,
-        "bus_id": f"0000:{0x18 + index:02x}:00.0",
+        "bus_id": bus_id(index),
         "pcie_root": "pci0000:17",
         "numa_node": 0,
-        "ecc": EccErrors(corrected=0, uncorrected=0),
+        "uncorrected_errors": 0,
         "remapping": remapping(),
         "telemetry": Telemetry(temperature=degrees),
     }
@@ -36,47 +31,35 @@ def device(index: int = 0, *, degrees: int | None = 40, **fields: Any) -> Device
 
 
 def remapping(*, pending: bool = False, failed: bool = False) -> RowRemapping:
-    return RowRemapping(correctable=0, uncorrectable=0, pending=pending, failed=failed)
-
-
-def ecc(uncorrected: int) -> EccErrors:
-    return EccErrors(corrected=0, uncorrected=uncorrected)
+    return RowRemapping(pending=pending, failed=failed)
 
 
 def node(*devices: DeviceReading, links: Sequence[Link] = (), **fields: Any) -> NodeReading:
-    """A node with these devices."""
+    """A node with these devices, joined by these links."""
     known: dict[str, Any] = {
         "vendor": "nvidia",
         "driver_version": "570.86.15",
         "runtime_version": "12.8",
-        "devices": devices,
-        "links": tuple(links),
+        "devices": tuple(
+            replace(each, linked_to=frozenset(remote for index, remote in links if index == each.index))
+            for each in devices
+        ),
     }
     return NodeReading(**(known | fields))
 
 
-def lost(found: DeviceReading) -> DeviceReading:
-    """The device as a reading has it when it does not answer any more."""
-    return DeviceReading(
-        id=found.id,
-        index=found.index,
-        minor=found.minor,
-        model=found.model,
-        memory_bytes=found.memory_bytes,
-        lost=True,
-    )
+def bus_id(index: int) -> str:
+    return f"0000:{0x18 + index:02x}:00.0"
 
 
-def switched(*indices: int, nvlinks: int = 18) -> tuple[Link, ...]:
+def switched(*indices: int) -> tuple[Link, ...]:
     """Links of devices on one NVSwitch."""
-    return tuple(
-        Link(between=pair, nvlinks=nvlinks, version=4, switched=True) for pair in combinations(indices, 2)
-    )
+    return tuple((index, SWITCH) for index in indices)
 
 
-def direct(*pairs: tuple[int, int], nvlinks: int = 4) -> tuple[Link, ...]:
+def direct(*pairs: tuple[int, int]) -> tuple[Link, ...]:
     """Links of devices without a switch."""
-    return tuple(Link(between=pair, nvlinks=nvlinks, version=3) for pair in pairs)
+    return tuple((index, bus_id(other)) for pair in pairs for index, other in (pair, pair[::-1]))
 
 
 def with_start(found: NodeReading, start: str) -> NodeReading:

@@ -288,11 +288,10 @@ class FakeNvml:
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _load_module(self) -> None:
-        """The kernel makes the folder of the module, which is never the inode of the one before."""
-        new, folder = self.sysfs / "module/next", self.sysfs / "module/nvidia"
-        new.mkdir()
-        folder.rmdir()
-        new.rename(folder)
+        """The kernel makes the folder of the module, which never is the inode of one before."""
+        folder = self.sysfs / "module/nvidia"
+        folder.rename(folder.with_name(f"before-{self.state.driver_starts}"))
+        folder.mkdir()
 
     def _slot(self, uuid: str) -> int:
         return next(i for i, each in enumerate(self.state.devices) if each.uuid.decode() == uuid)

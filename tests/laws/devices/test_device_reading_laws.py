@@ -1,13 +1,12 @@
 """What the agent reads of a node is what the driver's library says, whatever happened before.
 
-The model beside it reads the state file of the fake library, which is what the library plays. It remembers only what
-the agent has to: which devices were seen, with which index, and which NVLinks were active once.
+The model beside it reads the state file of the fake library, which is what the library plays.
 """
 
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,20 +22,18 @@ from hypothesis.stateful import (
 )
 
 from admission.agent.readings import (
+    SWITCH,
     DeviceReading,
-    EccErrors,
     Fabric,
-    Link,
     MigInstance,
     NodeReading,
-    PciePath,
     Process,
     RecoveryAction,
     RowRemapping,
     Telemetry,
 )
 from admission.agent.vendors import pci
-from admission.agent.vendors.nvidia.links import NvLinks, Ways
+from admission.agent.vendors.nvidia.links import NvLinks
 from admission.agent.vendors.nvidia.nvidia import Nvidia
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from queues.errors import MusterError
@@ -45,40 +42,27 @@ from tests.fakes.nvml.state import LINKS, NO_INSTANCE, Device, LinkState, Presen
 
 #: Devices that a history plugs in.
 MOST_DEVICES: Final = 6
-NOT_AVAILABLE: Final = 0xFFFFFFFFFFFFFFFF
 
 #: What stays unknown while these functions and fields fail.
 DYNAMIC: Final = {
-    "temperature": ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature"),
+    "temperature": ("nvmlDeviceGetTemperature",),
     "power": ("nvmlDeviceGetPowerUsage",),
     "power_limit": ("nvmlDeviceGetEnforcedPowerLimit",),
     "utilisation": ("nvmlDeviceGetUtilizationRates",),
-    "clocks": ("nvmlDeviceGetClockInfo",),
-    "throttling": ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"),
-    "traffic": ("field 138",),
+    "throttling": ("nvmlDeviceGetCurrentClocksEventReasons",),
     "fabric": ("nvmlDeviceGetGpuFabricInfoV",),
     "recovery": ("field 230",),
-    "ecc mode": ("field 1", "nvmlDeviceGetEccMode"),
-    "ecc": ("field 4", "nvmlDeviceGetTotalEccErrors"),
-    "remapping": ("field 145", "nvmlDeviceGetRemappedRows"),
-    "processes": ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
-    "link states": ("field 165", "nvmlDeviceGetNvLinkState"),
+    "ecc": ("field 4",),
+    "remapping": ("field 145",),
+    "processes": ("nvmlDeviceGetComputeRunningProcesses_v3",),
+    "link states": ("field 165",),
     "answers": ("nvmlDeviceGetHandleByIndex_v2",),
-    # Others tell the same:
-    "older link states": ("field 165",),
-    "older memory": ("nvmlDeviceGetMemoryInfo_v2",),
-    "older processes": ("nvmlDeviceGetComputeRunningProcesses_v3",),
-    "older temperature": ("nvmlDeviceGetTemperatureV",),
 }
 #: The same for what does not change as long as the driver runs.
 STATIC: Final = {
     "minor": ("nvmlDeviceGetMinorNumber",),
     "module": ("nvmlDeviceGetModuleId",),
-    "path": ("nvmlDeviceGetTopologyCommonAncestor",),
-    "peers": ("nvmlDeviceGetP2PStatus",),
-    "link version": ("nvmlDeviceGetNvLinkVersion",),
     "remotes": ("nvmlDeviceGetNvLinkRemoteDeviceType",),
-    "places": ("nvmlDeviceGetGpuInstanceById",),
 }
 THROTTLING: Final = (
     (0x2, "application-clocks"),
@@ -90,20 +74,9 @@ THROTTLING: Final = (
     (0x80, "hw-power-brake"),
     (0x100, "display-clocks"),
 )
-NVLINK_VERSIONS: Final = {0: 0, 5: 3, 6: 4}
 
 
 # ── the model ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass
-class Seen:
-    """What the agent has to remember of a device."""
-
-    index: int
-    #: The reading if it is lost.
-    unchanging: DeviceReading
-    were_active: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -113,7 +86,8 @@ class Model:
     fake: FakeNvml
     failing: set[str] = field(default_factory=set)
     numa: dict[str, int] = field(default_factory=dict)
-    seen: dict[str, Seen] = field(default_factory=dict)
+    #: Links that were active once, of each device that was seen.
+    were_active: dict[str, set[int]] = field(default_factory=dict)
 
     def read(self) -> NodeReading:
         """As the agent has to say it; what was seen now is remembered."""
@@ -121,66 +95,40 @@ class Model:
         if "answers" in self.failing:
             there = []
         there.sort(key=lambda device: bytes(device.bus_id))
-        gone = self.seen.keys() - {device.uuid.decode() for device in there}
         for device in there:
-            uuid = device.uuid.decode()
-            seen = self.seen.get(uuid)
-            index = seen.index if seen else self.index(device, gone)
-            self.seen.setdefault(uuid, Seen(index, self.unchanging(device, index)))
-            self.seen[uuid].unchanging = self.unchanging(device, index)
-            self.seen[uuid].were_active |= set(self.active(device))
-        whole = [self.whole(device) for device in there]
-        lost = [replace(self.seen[uuid].unchanging, lost=True) for uuid in gone & self.seen.keys()]
+            active = {number for number, link in enumerate(device.links) if link.state == LinkState.UP}
+            self.were_active.setdefault(device.uuid.decode(), set()).update(active)
         return NodeReading(
             vendor="nvidia",
             driver_version=self.fake.state.driver_version.decode(),
             runtime_version="12.8",
-            devices=tuple(sorted([*whole, *lost], key=lambda device: device.index)),
-            links=self.links(there),
+            devices=tuple(self.device(device, index) for index, device in enumerate(there)),
         )
 
-    def index(self, device: Device, gone: set[str]) -> int:
-        for uuid in gone & self.seen.keys():
-            if bytes(self.fake.device(uuid).bus_id) == bytes(device.bus_id):
-                return self.seen.pop(uuid).index
-        taken = {seen.index for seen in self.seen.values()}
-        return min(set(range(len(taken) + 1)) - taken)
-
-    def unchanging(self, device: Device, index: int) -> DeviceReading:
-        numa = self.numa[device.uuid.decode()]
+    def device(self, device: Device, index: int) -> DeviceReading:
+        numa, ecc, failing = self.numa[device.uuid.decode()], bool(device.ecc_supported), self.failing
         return DeviceReading(
             id=device.uuid.decode(),
             index=index,
-            minor=None if "minor" in self.failing else device.minor,
-            module=None if "module" in self.failing else device.module,
+            minor=None if "minor" in failing else device.minor,
+            module=None if "module" in failing else device.module,
             model=device.name.decode(),
             memory_bytes=device.memory_total,
-            bus_id=device.bus_id.decode().lower()[4:],
+            bus_id=self.place(device),
             pcie_root=f"pci0000:{0x17 + 0x20 * device.pcie_root:02x}",
             numa_node=None if numa < 0 else numa,
-        )
-
-    def whole(self, device: Device) -> DeviceReading:
-        ecc, failing = bool(device.ecc_supported), self.failing
-        return replace(
-            self.seen[device.uuid.decode()].unchanging,
             mig_enabled=bool(device.mig_enabled) if device.mig_supported else None,
             mig_instances=self.instances(device),
-            ecc_enabled=bool(device.ecc_enabled) if ecc and "ecc mode" not in failing else None,
-            ecc=EccErrors(corrected=device.ecc_corrected, uncorrected=device.ecc_uncorrected)
+            uncorrected_errors=device.ecc_uncorrected
             if ecc and device.ecc_enabled and "ecc" not in failing
             else None,
-            remapping=RowRemapping(
-                correctable=device.remap_corrected,
-                uncorrectable=device.remap_uncorrected,
-                pending=bool(device.remap_pending),
-                failed=bool(device.remap_failed),
-            )
+            remapping=RowRemapping(pending=bool(device.remap_pending), failed=bool(device.remap_failed))
             if ecc and "remapping" not in failing
             else None,
             fabric=Fabric(cluster="", clique=device.fabric_clique, complete=device.fabric_state == 3)
             if device.fabric_state and "fabric" not in failing
             else None,
+            linked_to=self.linked_to(device),
             links_down=self.down(device),
             recovery=None if "recovery" in failing else list(RecoveryAction)[device.recovery_action],
             processes=self.processes(device),
@@ -194,9 +142,6 @@ class Model:
                 profile=each.profile.decode(),
                 gpu_instance=each.gpu_instance,
                 compute_instance=each.compute_instance,
-                memory_bytes=each.memory_mib << 20,
-                start=None if "places" in self.failing else each.start,
-                size=None if "places" in self.failing else each.size,
             )
             for each in device.instances
             if each.used
@@ -210,7 +155,6 @@ class Model:
         return tuple(
             Process(
                 pid=each.pid,
-                memory_bytes=None if each.memory == NOT_AVAILABLE else each.memory,
                 instance=None if each.gpu_instance == NO_INSTANCE else parts.get(each.gpu_instance),
             )
             for each in running
@@ -220,73 +164,36 @@ class Model:
         def told(name: str, value: int) -> int | None:
             return None if name in self.failing else value
 
-        traffic = (device.nvlink_kib_sent + device.nvlink_kib_received) * 1024
         return Telemetry(
             temperature=told("temperature", device.temperature),
             power=told("power", device.power),
             power_limit=told("power_limit", device.power_limit),
-            sm_clock=told("clocks", device.sm_clock),
-            memory_clock=told("clocks", device.memory_clock),
             throttling=()
             if "throttling" in self.failing
             else tuple(name for bit, name in THROTTLING if device.clock_reasons & bit),
             utilisation=None if device.mig_enabled else told("utilisation", device.utilisation),
             memory_used_bytes=device.memory_used,
-            nvlink_bytes=told("traffic", traffic) if device.links[0].state != LinkState.ABSENT else None,
         )
 
-    def active(self, device: Device) -> dict[int, Any]:
-        """Active links with the place on the bus, or "switch", that they lead to; None: unknown."""
-        if "link states" in self.failing:
-            return {}
-        return {
-            number: None
-            if "remotes" in self.failing
-            else ("switch" if link.remote_type == TO_A_SWITCH else self.place(link.remote_slot))
-            for number, link in enumerate(device.links)
+    def linked_to(self, device: Device) -> frozenset[str]:
+        """What active links lead to: a place on the bus, where another device may be by now, or a switch."""
+        if self.failing & {"link states", "remotes"}:
+            return frozenset()
+        return frozenset(
+            SWITCH
+            if link.remote_type == TO_A_SWITCH
+            else self.place(self.fake.state.devices[link.remote_slot])
+            for link in device.links
             if link.state == LinkState.UP
-        }
+        )
 
-    def place(self, slot: int) -> bytes:
-        """Where a device is on the bus: one that replaces it is in the same place, in a slot of its own."""
-        return bytes(self.fake.state.devices[slot].bus_id)
+    def place(self, device: Device) -> str:
+        return str(device.bus_id.decode().lower()[4:])
 
     def down(self, device: Device) -> tuple[int, ...]:
         if "link states" in self.failing:
             return ()
         return tuple(number for number in range(LINKS) if device.links[number].state == LinkState.DOWN)
-
-    def links(self, there: list[Device]) -> tuple[Link, ...]:
-        by_index = sorted(there, key=lambda device: self.seen[device.uuid.decode()].index)
-        return tuple(
-            self.link(first, second)
-            for place, first in enumerate(by_index)
-            for second in by_index[place + 1 :]
-        )
-
-    def link(self, first: Device, second: Device) -> Link:
-        direct = sum(remote == bytes(second.bus_id) for remote in self.active(first).values())
-        switched = min(
-            sum(remote == "switch" for remote in self.active(each).values()) for each in (first, second)
-        )
-        counted = (first,) if direct else (first, second)
-        version = min(NVLINK_VERSIONS[each.nvlink_version] for each in counted)
-        may = first.peers == second.peers and not first.mig_enabled and not second.mig_enabled
-        return Link(
-            between=(self.seen[first.uuid.decode()].index, self.seen[second.uuid.decode()].index),
-            nvlinks=direct or switched,
-            version=version if (direct or switched) and "link version" not in self.failing else 0,
-            switched=not direct and switched > 0,
-            path=None if "path" in self.failing else self.path(first, second),
-            peer_access=None if "peers" in self.failing else may,
-        )
-
-    def path(self, first: Device, second: Device) -> PciePath:
-        if first.pcie_switch == second.pcie_switch:
-            return PciePath.SINGLE_SWITCH
-        if first.pcie_root == second.pcie_root:
-            return PciePath.MULTIPLE_SWITCHES
-        return PciePath.NUMA_NODE if first.numa == second.numa else PciePath.SYSTEM
 
 
 # ── histories ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -385,14 +292,12 @@ class DeviceHistories(RuleBasedStateMachine):
             self.fake.set(
                 uuid, temperature=number % 120, power=number, utilisation=number % 101, recovery_action=action
             )
-            self.fake.set(
-                uuid, ecc_corrected=number, ecc_uncorrected=flag, remap_pending=flag, remap_failed=1 - flag
-            )
-            self.fake.set(uuid, clock_reasons=number % 512, memory_used=number << 10, nvlink_kib_sent=number)
-            self.fake.set(uuid, sm_clock=number % 2000, fabric_clique=action, ecc_enabled=flag)
+            self.fake.set(uuid, ecc_uncorrected=flag, remap_pending=flag, remap_failed=1 - flag)
+            self.fake.set(uuid, clock_reasons=number % 512, memory_used=number << 10)
+            self.fake.set(uuid, fabric_clique=action, ecc_enabled=flag)
 
-    @rule(data=st.data(), pid=st.integers(1, 9999), knows=st.booleans())
-    def run_or_end(self, data: st.DataObject, pid: int, knows: bool) -> None:
+    @rule(data=st.data(), pid=st.integers(1, 9999))
+    def run_or_end(self, data: st.DataObject, pid: int) -> None:
         uuid = self.any_of(data, Presence.PRESENT)
         if uuid is None:
             return
@@ -402,7 +307,7 @@ class DeviceHistories(RuleBasedStateMachine):
         elif pid not in [each.pid for each in device.processes[: device.process_count]]:
             instances = [each.uuid.decode() for each in self.fake.instances(uuid)]
             instance = data.draw(st.sampled_from([*instances, ""]))
-            self.fake.run(uuid, pid, memory=pid << 20 if knows else NOT_AVAILABLE, instance=instance)
+            self.fake.run(uuid, pid, memory=pid << 20, instance=instance)
 
     @rule(data=st.data(), number=st.integers(0, 11), up=st.booleans())
     def change_a_link(self, data: st.DataObject, number: int, up: bool) -> None:
@@ -421,9 +326,8 @@ class DeviceHistories(RuleBasedStateMachine):
 
     def is_linked(self, device: Device) -> bool:
         """Whether it has NVLinks, or had some; they are made once, before a device is first used."""
-        seen = self.model.seen.get(device.uuid.decode())
         up = any(link.state == LinkState.UP for link in device.links)
-        return up or bool(seen and seen.were_active)
+        return up or bool(self.model.were_active.get(device.uuid.decode()))
 
     @rule(what=st.sampled_from(sorted(DYNAMIC)), code=st.sampled_from([2, 3, 4, 10, 13, 27, 999]))
     def fail(self, what: str, code: int) -> None:
@@ -472,11 +376,11 @@ class DeviceHistories(RuleBasedStateMachine):
 
     def it_is_what_the_library_says(self) -> None:
         if not self.fake.state.driver_loaded:
-            with pytest.raises(VendorFailed if self.model.seen else VendorAbsent):
+            with pytest.raises(VendorFailed if self.model.were_active else VendorAbsent):
                 self.nvidia.read()
             return
         expected = self.model.read()
-        if not expected.devices:
+        if not self.model.were_active:
             with pytest.raises(VendorAbsent):
                 self.nvidia.read()
             return
@@ -521,18 +425,8 @@ def test_a_link_leads_to_the_device_that_is_in_the_place_now(
     history.fake.unplug(second)
     history.model.numa[history.fake.replace(second, "A100", pcie_switch=1, pcie_root=0)] = 0
     history.it_is_what_the_library_says()
-    (link,) = history.nvidia.read().links
-    assert (link.nvlinks, link.version) == (3, 3)
-
-
-def test_a_link_that_one_end_alone_tells_has_a_version(pair: tuple[DeviceHistories, str, str]) -> None:
-    history, _, second = pair
-    for number in range(3):
-        history.fake.link(second, number, up=False)
-    history.fake.restart_driver()
-    history.it_is_what_the_library_says()
-    (link,) = history.nvidia.read().links
-    assert (link.nvlinks, link.version) == (3, 3)
+    linked, new = history.nvidia.read().devices
+    assert new.bus_id in linked.linked_to
 
 
 @pytest.mark.long
@@ -543,25 +437,18 @@ def test_what_is_read_is_what_the_library_says_after_thousands_of_histories() ->
 # ── planted bugs ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_between, _numa_node, _links_of = Ways.between, pci.numa_node, NvLinks.of
+_numa_node, _links = pci.numa_node, NvLinks.read
 
 
 def _without_inactive(self: NvLinks, *of: Any) -> Any:
-    active, _, version = _links_of(self, *of)
-    return active, (), version
+    return _links(self, *of)[0], ()
 
 
 BUGS: Final[tuple[tuple[str, Any, str, Any], ...]] = (
-    ("the ways are never asked again", Ways, "between", lambda self, devices, _: _between(self, devices, 0)),
     ("a NUMA node of -1 counts as 0", pci, "numa_node", lambda *place: _numa_node(*place) or 0),
-    ("hot plug is not noticed", Nvidia, "_should_start_again", lambda self: False),
-    (
-        "a replaced device keeps its index",
-        Nvidia,
-        "_gone",
-        property(lambda self: set(), lambda self, _: None),
-    ),
-    ("links that are not active are not told", NvLinks, "of", _without_inactive),
+    ("hot plug is not noticed", Nvidia, "_should_start_again", lambda *_: False),
+    ("links that are not active are not told", NvLinks, "read", _without_inactive),
+    ("where links lead to is not read", NvLinks, "_remote", lambda *_: None),
 )
 
 

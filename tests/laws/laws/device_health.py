@@ -40,7 +40,7 @@ def _is_certainly_ill(device: DeviceReading) -> bool:
         device.lost
         or (device.remapping is not None and device.remapping.failed)
         or device.recovery not in (None, RecoveryAction.NONE)
-        or (device.ecc is not None and device.ecc.uncorrected > 0)
+        or (device.uncorrected_errors or 0) > 0
         or (device.telemetry.temperature or 0) > 95
     )
 

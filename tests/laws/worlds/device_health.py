@@ -7,9 +7,16 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from admission.agent.health import DeviceHealth, HealthState, assess
-from admission.agent.readings import DeviceEvent, DeviceReading, EventKind, NodeReading, RecoveryAction
+from admission.agent.readings import (
+    DeviceEvent,
+    DeviceReading,
+    EventKind,
+    NodeReading,
+    RecoveryAction,
+    as_lost,
+)
 from admission.agent.xids import XIDS
-from tests.builders.node_agents.device_readings import device, direct, ecc, lost, node, remapping, switched
+from tests.builders.node_agents.device_readings import device, direct, node, remapping, switched
 
 BEGIN: Final = 1_800_000_000
 DEVICES: Final = ("GPU-0", "GPU-1")
@@ -80,10 +87,10 @@ def devices(draw: st.DrawFn, index: int) -> DeviceReading:
         recovery=draw(
             st.sampled_from([None, RecoveryAction.NONE, RecoveryAction.NONE, RecoveryAction.RESET])
         ),
-        ecc=draw(st.sampled_from([ecc(0), ecc(0), None, ecc(2)])),
+        uncorrected_errors=draw(st.sampled_from([0, 0, None, 2])),
         links_down=draw(st.sampled_from([(), (), (3,), (1, 3)])),
     )
-    return lost(found) if draw(st.integers(0, 5)) == 0 else found
+    return as_lost(found) if draw(st.integers(0, 5)) == 0 else found
 
 
 @st.composite

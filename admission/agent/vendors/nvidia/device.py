@@ -1,7 +1,7 @@
-"""One device: what it is, and how it is now."""
+"""One device in one session of NVML: what it is, and how it is now."""
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -10,46 +10,28 @@ import pynvml
 
 from admission.agent.readings import (
     DeviceId,
-    EccErrors,
+    DeviceReading,
     Fabric,
+    MigInstance,
+    Process,
     RecoveryAction,
     RowRemapping,
     Telemetry,
 )
 from admission.agent.vendors import pci
-from admission.agent.vendors.nvidia.fields import ALL_LINKS, Field
-from admission.agent.vendors.nvidia.library import DeviceLost, asked
+from admission.agent.vendors.nvidia.library import DeviceLost, Field, asked, field_values
+from admission.agent.vendors.nvidia.links import NvLinks
 
-RECOVERY: Final[Field] = (pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, 0)
-ECC_MODE: Final[Field] = (pynvml.NVML_FI_DEV_ECC_CURRENT, 0)
-ECC_TOTALS: Final[tuple[Field, ...]] = (
-    (pynvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL, 0),
-    (pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL, 0),
-)
-REMAPPING: Final[tuple[Field, ...]] = (
-    (pynvml.NVML_FI_DEV_REMAPPED_COR, 0),
-    (pynvml.NVML_FI_DEV_REMAPPED_UNC, 0),
-    (pynvml.NVML_FI_DEV_REMAPPED_PENDING, 0),
-    (pynvml.NVML_FI_DEV_REMAPPED_FAILURE, 0),
-)
-NVLINK_KIB: Final[tuple[Field, ...]] = (
-    (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ALL_LINKS),
-    (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS),
-)
+_LINK_COUNT: Final[Field] = (pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT, 0)
+_RECOVERY: Final[Field] = (pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, 0)
+_UNCORRECTED: Final[Field] = (pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL, 0)
+_REMAPPING_PENDING: Final[Field] = (pynvml.NVML_FI_DEV_REMAPPED_PENDING, 0)
+_REMAPPING_FAILED: Final[Field] = (pynvml.NVML_FI_DEV_REMAPPED_FAILURE, 0)
 #: What is read of each device by one call.
-HEALTH: Final = (RECOVERY, ECC_MODE, *ECC_TOTALS, *REMAPPING)
+_HEALTH: Final = (_RECOVERY, _UNCORRECTED, _REMAPPING_PENDING, _REMAPPING_FAILED)
 
 #: Field 230, by the constants NVML_GPU_RECOVERY_ACTION_….
-_RECOVERY_ACTIONS: Final = (
-    RecoveryAction.NONE,
-    RecoveryAction.RESET,
-    RecoveryAction.REBOOT,
-    RecoveryAction.DRAIN,
-    RecoveryAction.DRAIN_AND_RESET,
-    RecoveryAction.RECOVER_FABRIC,
-    RecoveryAction.RESET_BUS,
-    RecoveryAction.REBOOT_SYSTEM,
-)
+_RECOVERY_ACTIONS: Final = dict(enumerate(RecoveryAction))
 #: Reasons for lower clocks. An idle device (0x1) is none.
 _THROTTLING: Final = {
     pynvml.nvmlClocksEventReasonApplicationsClocksSetting: "application-clocks",
@@ -63,92 +45,67 @@ _THROTTLING: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixedFacts:
-    """What does not change as long as the driver runs and the device stays where it is."""
+class Device:
+    """A device that answered. What does not change in a session is asked once."""
 
-    id: DeviceId
-    minor: int | None
-    module: int | None
-    model: str
-    memory_bytes: int
-    bus_id: str
-    pcie_root: str
-    numa_node: int | None
+    def __init__(self, handle: Any, uuid: DeviceId, sysfs: Path) -> None:
+        """Raises SessionOver; DeviceLost, also where it does not even report its model and place."""
+        model, place = asked(pynvml.nvmlDeviceGetName, handle), asked(pynvml.nvmlDeviceGetPciInfo, handle)
+        if model is None or place is None:
+            raise DeviceLost(why="it tells neither its model nor its place")
+        bus_id, memory = pci.kernel_bus_id(place.busId), _memory_of(handle)
+        self._handle = handle
+        self._links = NvLinks(handle, field_values(handle, (_LINK_COUNT,)).get(_LINK_COUNT, 0))
+        self._parts = MigInstances(handle)
+        self._unchanging = DeviceReading(
+            id=uuid,
+            index=0,
+            minor=asked(pynvml.nvmlDeviceGetMinorNumber, handle),
+            module=asked(pynvml.nvmlDeviceGetModuleId, handle),
+            model=model,
+            memory_bytes=memory.total if memory is not None else 0,
+            bus_id=bus_id,
+            pcie_root=pci.pcie_root(bus_id, sysfs),
+            numa_node=pci.numa_node(bus_id, sysfs),
+        )
+
+    def read(self, index: int) -> DeviceReading:
+        """The device as it is now. Raises SessionOver, DeviceLost."""
+        handle = self._handle
+        values = field_values(handle, (*_HEALTH, *self._links.fields))
+        linked_to, links_down = self._links.read(values)
+        mode = asked(pynvml.nvmlDeviceGetMigMode, handle)
+        mig_enabled = None if mode is None else mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+        instances = self._parts.read() if mig_enabled else ()
+        return replace(
+            self._unchanging,
+            index=index,
+            mig_enabled=mig_enabled,
+            mig_instances=instances,
+            uncorrected_errors=values.get(_UNCORRECTED),
+            remapping=_row_remapping(values),
+            fabric=_fabric(handle),
+            linked_to=linked_to,
+            links_down=links_down,
+            recovery=_RECOVERY_ACTIONS.get(values.get(_RECOVERY, -1)),
+            processes=_processes(handle, instances),
+            telemetry=_telemetry(handle),
+        )
 
 
-def device_facts(handle: Any, uuid: DeviceId, sysfs: Path) -> FixedFacts:
-    """What a device is. Raises SessionOver; DeviceLost, also where it does not even report its model and place."""
-    model = asked(pynvml.nvmlDeviceGetName, handle)
-    place = asked(pynvml.nvmlDeviceGetPciInfo, handle)
-    if model is None or place is None:
-        raise DeviceLost(why="it tells neither its model nor its place")
-    bus_id = pci.kernel_bus_id(place.busId)
-    memory = memory_of(handle)
-    return FixedFacts(
-        id=uuid,
-        minor=asked(pynvml.nvmlDeviceGetMinorNumber, handle),
-        module=asked(pynvml.nvmlDeviceGetModuleId, handle),
-        model=model,
-        memory_bytes=memory.total if memory is not None else 0,
-        bus_id=bus_id,
-        pcie_root=pci.pcie_root(bus_id, sysfs),
-        numa_node=pci.numa_node(bus_id, sysfs),
-    )
-
-
-def memory_of(handle: Any) -> Any:
+def _memory_of(handle: Any) -> Any:
     """Memory of a device: ``total`` and ``used`` bytes. None if it does not report it; CPU and GPU may share theirs."""
-    memory = asked(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
-    return memory if memory is not None else asked(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    return asked(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
 
 
-def mig_enabled(handle: Any) -> bool | None:
-    """Whether MIG is on. None if the device has none."""
-    mode = asked(pynvml.nvmlDeviceGetMigMode, handle)
-    return None if mode is None else mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE
-
-
-def recovery_action(values: dict[Field, int]) -> RecoveryAction | None:
-    """What the driver asks for. None if it does not say, or says something that is not known here."""
-    action = values.get(RECOVERY, -1)
-    return _RECOVERY_ACTIONS[action] if 0 <= action < len(_RECOVERY_ACTIONS) else None
-
-
-def ecc_enabled(handle: Any, values: dict[Field, int]) -> bool | None:
-    """Whether ECC is on. None if the device has none."""
-    if ECC_MODE in values:
-        return bool(values[ECC_MODE])
-    mode = asked(pynvml.nvmlDeviceGetEccMode, handle)
-    return None if mode is None else bool(mode[0])
-
-
-def ecc_errors(handle: Any, values: dict[Field, int]) -> EccErrors | None:
-    """Errors since the driver was loaded, from the fields or, on drivers without them, by calls of their own."""
-    counts = [values.get(field) for field in ECC_TOTALS]
-    for kind in (pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED):
-        if counts[kind] is None:
-            counts[kind] = asked(pynvml.nvmlDeviceGetTotalEccErrors, handle, kind, pynvml.NVML_VOLATILE_ECC)
-    corrected, uncorrected = counts
-    if corrected is None or uncorrected is None:
-        return None
-    return EccErrors(corrected=corrected, uncorrected=uncorrected)
-
-
-def row_remapping(handle: Any, values: dict[Field, int]) -> RowRemapping | None:
+def _row_remapping(values: dict[Field, int]) -> RowRemapping | None:
     """Rows that were replaced. None if the device does not do that (before Ampere)."""
-    rows = [values[field] for field in REMAPPING if field in values]
-    if len(rows) < len(REMAPPING):
-        rows = asked(pynvml.nvmlDeviceGetRemappedRows, handle)
-        if rows is None:
-            return None
-    correctable, uncorrectable, pending, failed = rows
-    return RowRemapping(
-        correctable=correctable, uncorrectable=uncorrectable, pending=bool(pending), failed=bool(failed)
-    )
+    if _REMAPPING_PENDING not in values or _REMAPPING_FAILED not in values:
+        return None
+    return RowRemapping(pending=bool(values[_REMAPPING_PENDING]), failed=bool(values[_REMAPPING_FAILED]))
 
 
-def fabric(handle: Any) -> Fabric | None:
+def _fabric(handle: Any) -> Fabric | None:
     """The NVLink fabric of a device. None if it has none. Its cluster is "" where the fabric is this node's alone."""
     answer = pynvml.c_nvmlGpuFabricInfo_v2_t()
     told = asked(pynvml.nvmlDeviceGetGpuFabricInfoV, handle, ctypes.byref(answer))
@@ -163,33 +120,68 @@ def fabric(handle: Any) -> Fabric | None:
     )
 
 
-def telemetry(handle: Any, values: dict[Field, int]) -> Telemetry:
-    """What changes all the time. Raises SessionOver, DeviceLost."""
-    utilisation = asked(pynvml.nvmlDeviceGetUtilizationRates, handle)
-    memory = memory_of(handle)
-    traffic = [values[field] for field in NVLINK_KIB if field in values]
+def _telemetry(handle: Any) -> Telemetry:
+    utilisation, memory = asked(pynvml.nvmlDeviceGetUtilizationRates, handle), _memory_of(handle)
+    reasons = asked(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle) or 0
     return Telemetry(
-        temperature=_temperature(handle),
+        temperature=asked(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
         power=asked(pynvml.nvmlDeviceGetPowerUsage, handle),
         power_limit=asked(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle),
-        sm_clock=asked(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        memory_clock=asked(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
-        throttling=_throttling(handle),
+        throttling=tuple(name for bit, name in _THROTTLING.items() if reasons & bit),
         utilisation=utilisation.gpu if utilisation is not None else None,
         memory_used_bytes=memory.used if memory is not None else None,
-        nvlink_bytes=sum(traffic) * 1024 if len(traffic) == len(NVLINK_KIB) else None,
     )
 
 
-def _temperature(handle: Any) -> int | None:
-    degrees: int | None = asked(pynvml.nvmlDeviceGetTemperatureV, handle, pynvml.NVML_TEMPERATURE_GPU)
-    if degrees is None:
-        degrees = asked(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)
-    return degrees
+def _processes(handle: Any, instances: tuple[MigInstance, ...]) -> tuple[Process, ...]:
+    """Processes that compute on a device, by pid as the agent's own pid namespace has it: the agent needs ``hostPID``.
+
+    Empty also where the driver does not report them.
+    """
+    answers = asked(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle) or []
+    parts = {(each.gpu_instance, each.compute_instance): each.id for each in instances}
+    return tuple(
+        Process(pid=each.pid, instance=parts.get((each.gpuInstanceId, each.computeInstanceId)))
+        for each in sorted(answers, key=lambda each: int(each.pid))
+    )
 
 
-def _throttling(handle: Any) -> tuple[str, ...]:
-    reasons = asked(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
-    if reasons is None:
-        reasons = asked(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0
-    return tuple(name for bit, name in _THROTTLING.items() if reasons & bit)
+class MigInstances:
+    """Instances of one device, each asked about once: what an instance is does not change until it is destroyed."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._most: int = asked(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0
+        #: By id and name: an instance of another profile may get the id of one that is gone.
+        self._known: dict[tuple[str, str], MigInstance] = {}
+
+    def read(self) -> tuple[MigInstance, ...]:
+        """Instances of the device, in the order of the library. Raises SessionOver, DeviceLost.
+
+        An instance that does not report what it is is left out: it is being made or destroyed.
+        """
+        found: dict[tuple[str, str], MigInstance] = {}
+        for place in range(self._most):
+            part = asked(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, self._handle, place)
+            if part is None:
+                continue
+            key = (asked(pynvml.nvmlDeviceGetUUID, part) or "", asked(pynvml.nvmlDeviceGetName, part) or "")
+            if (instance := self._known.get(key) or _instance(part, *key)) is not None:
+                found[key] = instance
+        self._known = found
+        return tuple(found.values())
+
+
+def _instance(part: Any, uuid: str, name: str) -> MigInstance | None:
+    """An instance. Its profile is the end of its name (``NVIDIA H100 80GB HBM3 MIG 1g.10gb+me``)."""
+    gpu_instance = asked(pynvml.nvmlDeviceGetGpuInstanceId, part)
+    compute_instance = asked(pynvml.nvmlDeviceGetComputeInstanceId, part)
+    _, is_named, profile = name.rpartition(" MIG ")
+    if not (uuid and is_named) or gpu_instance is None or compute_instance is None:
+        return None
+    return MigInstance(
+        id=uuid,
+        profile=profile.replace("+", "."),
+        gpu_instance=gpu_instance,
+        compute_instance=compute_instance,
+    )

@@ -168,7 +168,7 @@ def test_an_agent_that_starts_where_the_library_hangs_reports_the_devices_of_bef
 def test_a_load_of_the_driver_is_noticed_by_an_agent_that_started_before_the_library_answered(
     agent: SteppedAgent,
 ) -> None:
-    agent.library.answer = replace(reading(), driver_start="boot/0/7")
+    agent.library.answer = replace(reading(), driver_start="boot/7")
     agent.turn()
     agent.happened(XID)
     agent.turn()
@@ -177,7 +177,7 @@ def test_a_load_of_the_driver_is_noticed_by_an_agent_that_started_before_the_lib
     for _ in range(2):
         agent.turn(60)
     agent.start()
-    agent.library.answer = with_device(replace(reading(), driver_start="boot/0/9"), 1, lost=True)
+    agent.library.answer = replace(reading(1), driver_start="boot/9")
     agent.turn()
     assert agent.conditions(1) == {"Lost"}, "the XID is one of the driver before"
 
@@ -209,7 +209,7 @@ def test_a_lost_device_stays_lost_over_a_restart_and_no_mark_moves_to_another_de
     agent = SteppedAgent(tmp_path, reading(3))
     agent.seen.node = replace(NODE, mark="1=fans")
     agent.turn()
-    agent.library.answer = with_device(reading(3), 0, lost=True)
+    agent.library.answer = _without_the_first(3)
     agent.turn()
     before = _numbers(agent)
     told = {"GPU-0": "FallenOffTheBus", "GPU-1": "MarkedByPerson"}
@@ -379,7 +379,7 @@ def test_a_device_that_is_lost_stays_with_the_pod_that_has_it_by_its_processes_a
     assert agent.device is not None
     had = agent.device["status"]["allocations"]
     assert had[0]["entries"][0]["minors"] == [1]
-    agent.library.answer = with_device(reading(), 1, lost=True)
+    agent.library.answer = reading(1)
     agent.turn()
     assert agent.health() == [True, False]
     assert agent.device["status"]["allocations"] == had

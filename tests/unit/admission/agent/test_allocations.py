@@ -113,9 +113,7 @@ MIG = gpu(
     0,
     mig_enabled=True,
     mig_instances=tuple(
-        MigInstance(
-            id=f"MIG-{n}", profile="1g.10gb", gpu_instance=n + 7, compute_instance=0, memory_bytes=10 << 30
-        )
+        MigInstance(id=f"MIG-{n}", profile="1g.10gb", gpu_instance=n + 7, compute_instance=0)
         for n in range(2)
     ),
 )

@@ -5,7 +5,6 @@ import random
 import re
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from admission.agent.device_object import (
     node_labels,
 )
 from admission.agent.health import DeviceHealth, HealthState, assess
-from admission.agent.readings import Fabric, Link, MigInstance, NodeReading, PciePath
+from admission.agent.readings import Fabric, MigInstance, NodeReading, as_lost
 from queues.api import names
 from queues.api.api_resources import DEVICES
 from queues.resources import quantity
-from tests.builders.node_agents.device_readings import device, lost, node, switched
+from tests.builders.node_agents.device_readings import device, node, switched
 from tests.tables import with_rows
 
 NOW = 1_800_000_000
@@ -53,9 +52,7 @@ def annotation(found: dict[str, Any], key: str) -> Any:
 
 
 def test_a_device_is_written_field_by_field_as_koordinator_has_it(golden: Any) -> None:
-    reading = node(
-        device(3, minor=5, module=2, numa_node=1, mig_enabled=False, ecc_enabled=True), links=switched(3, 4)
-    )
+    reading = node(device(3, minor=5, module=2, numa_node=1, mig_enabled=False), links=switched(3, 4))
     found = document(reading)
     assert found == golden
 
@@ -65,7 +62,7 @@ def test_unknown_stays_unknown() -> None:
     assert found["topology"] == {"socketID": -1, "nodeID": -1, "pcieID": "", "busID": ""}
     assert "moduleID" not in found
     assert found["minor"] == 0, "programs of Koordinator want a number: the index"
-    assert not {names.MIG_MODE, names.ECC_MODE, names.NVL_DOMAIN} & found["labels"].keys()
+    assert not {names.MIG_MODE, names.NVL_DOMAIN} & found["labels"].keys()
 
 
 def test_a_device_that_nothing_is_known_of_is_unhealthy() -> None:
@@ -74,40 +71,15 @@ def test_a_device_that_nothing_is_known_of_is_unhealthy() -> None:
 
 
 def test_a_lost_device_stays_without_an_island() -> None:
-    found = devices_of(node(device(0), lost(device(1)), links=switched(0, 1)))
+    found = devices_of(node(device(0), as_lost(device(1)), links=switched(0, 1)))
     assert [each["health"] for each in found] == [True, False]
     assert [each["labels"].get(names.NVLINK_ISLAND) for each in found] == ["0", None]
 
 
-def test_links_say_what_is_known_of_each_pair(golden: Any) -> None:
-    links = (
-        Link(between=(1, 2), path=PciePath.SYSTEM),
-        Link(between=(0, 1), nvlinks=4, version=3, path=PciePath.NUMA_NODE, peer_access=True),
-    )
-    found = annotation(document(node(*map(device, range(3)), links=links)), names.DEVICE_LINKS)
-    assert found == golden
-
-
 def test_mig_instances_are_told_by_device(golden: Any) -> None:
-    instance = MigInstance(
-        id="MIG-1",
-        profile="3g.40gb",
-        gpu_instance=2,
-        compute_instance=0,
-        memory_bytes=40 * 2**30,
-        start=4,
-        size=4,
-    )
-    unknown = replace(
-        instance,
-        id="MIG-0",
-        profile="1g.10gb",
-        gpu_instance=1,
-        start=None,
-        size=None,
-        memory_bytes=9728 << 20,
-    )
-    found = document(node(device(0), device(1, mig_enabled=True, mig_instances=(instance, unknown))))
+    instance = MigInstance(id="MIG-1", profile="3g.40gb", gpu_instance=2, compute_instance=0)
+    other = MigInstance(id="MIG-0", profile="1g.10gb", gpu_instance=1, compute_instance=0)
+    found = document(node(device(0), device(1, mig_enabled=True, mig_instances=(instance, other))))
     assert annotation(found, names.MIG_INSTANCES) == golden
     assert found["spec"]["devices"][1]["labels"][names.MIG_MODE] == "enabled"
 
@@ -117,7 +89,7 @@ def use(name: str, *devices: str, namespace: str = "team") -> Allocation:
 
 
 def test_pods_are_told_with_the_minors_of_their_devices(golden: Any) -> None:
-    instance = MigInstance(id="MIG-1", profile="1g", gpu_instance=1, compute_instance=0, memory_bytes=1)
+    instance = MigInstance(id="MIG-1", profile="1g", gpu_instance=1, compute_instance=0)
     reading = node(device(0, minor=7), device(1, minor=2, mig_instances=(instance,)))
     uses = (use("b", "GPU-0", "MIG-1", "GPU-1"), use("a", "GPU-gone"), use("a", "GPU-1", namespace="other"))
     assert document(reading, uses=uses)["status"] == golden
@@ -227,7 +199,7 @@ def test_what_differs_between_devices_is_no_label_of_the_node(golden: Any) -> No
 
 
 def test_a_lost_device_does_not_count() -> None:
-    assert node_labels([node(device(0), lost(device(1)))])[names.GPU_COUNT] == "1"
+    assert node_labels([node(device(0), as_lost(device(1)))])[names.GPU_COUNT] == "1"
 
 
 @pytest.mark.parametrize(
@@ -335,7 +307,6 @@ def broken(*path: str | int, to: Any) -> dict[str, Any]:
         broken("status", to={}),
         broken("metadata", "labels", "node.koordinator.sh/gpu-model", to="A100"),
         broken("metadata", "labels", to=None),
-        broken("metadata", "annotations", "muster.dev/links", to="{}"),
         broken("metadata", "annotations", "muster.dev/mig-instances", to="{}"),
         broken("metadata", "ownerReferences", 0, "uid", to="of the node before"),
         broken("metadata", "ownerReferences", to=[]),
@@ -362,7 +333,7 @@ def test_a_change_of_what_is_the_agents_is_written_and_the_rest_is_kept(found: d
 
 
 def test_of_unhealthy_devices_is_told_whether_the_kubelet_may_give_them() -> None:
-    reading = node(device(0), lost(device(1)), lost(device(2)), lost(device(3)))
+    reading = node(device(0), as_lost(device(1)), as_lost(device(2)), as_lost(device(3)))
     offered = {"GPU-0": True, "GPU-1": True, "GPU-2": False}
     found = device_document("n1", "uid-1", [reading], health_of(reading), (), offered=offered)
     told = {each["id"]: each["labels"].get(names.DEVICE_OFFERED) for each in found["spec"]["devices"]}

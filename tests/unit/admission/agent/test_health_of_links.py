@@ -3,9 +3,9 @@
 from typing import Any
 
 from admission.agent.health import ConditionType
-from admission.agent.readings import NodeReading
+from admission.agent.readings import NodeReading, as_lost
 from tests.builders.node_agents.assessed_devices import Agent, told
-from tests.builders.node_agents.device_readings import device, direct, lost, node, switched
+from tests.builders.node_agents.device_readings import device, direct, node, switched
 from tests.tables import with_rows
 
 
@@ -36,7 +36,7 @@ def test_a_link_that_was_idle_counts_from_the_time_when_it_was_active() -> None:
 def test_a_device_that_comes_back_has_the_links_that_it_had() -> None:
     agent = Agent()
     bare = device(0, links_down=(0, 1, 2))
-    for reading in (node(bare), node(lost(bare)), node(bare)):
+    for reading in (node(bare), node(as_lost(bare)), node(bare)):
         agent.sees(reading)
         agent = agent.restarted()
     assert agent.sees(node(bare))["GPU-0"].healthy
@@ -70,7 +70,9 @@ def test_links_to_a_lost_device_do_not_count_but_those_to_a_switch_do() -> None:
         agent = Agent()
         agent.sees(node(device(0), device(1), device(2), links=links))
         down = device(0, links_down=(1,))
-        assert agent.sees(node(down, lost(device(1)), device(2), links=links))["GPU-0"].healthy is is_healthy
+        assert (
+            agent.sees(node(down, as_lost(device(1)), device(2), links=links))["GPU-0"].healthy is is_healthy
+        )
 
 
 def test_mig_may_switch_links_off() -> None:

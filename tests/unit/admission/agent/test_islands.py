@@ -3,13 +3,12 @@
 from typing import Any
 
 from admission.agent.device_object import islands
-from admission.agent.readings import Fabric, Link
-from tests.builders.node_agents.device_readings import device, direct, lost, node, switched
+from admission.agent.readings import Fabric, as_lost
+from tests.builders.node_agents.device_readings import device, direct, node, switched
 
 
 def test_devices_without_links_are_islands_of_their_own(golden: Any) -> None:
-    pci_only = (Link(between=(0, 1)), Link(between=(0, 2)), Link(between=(1, 2)))
-    assert islands(node(device(0), device(1), device(2), links=pci_only)) == golden
+    assert islands(node(device(0), device(1), device(2))) == golden
 
 
 def test_direct_links_join_over_other_devices_and_the_smallest_index_is_the_number() -> None:
@@ -31,13 +30,8 @@ def test_cliques_of_the_fabric_manager_divide_what_is_on_switches() -> None:
 
 
 def test_a_lost_device_is_in_no_island_and_joins_nothing() -> None:
-    devices = (device(0), lost(device(1)), device(2))
+    devices = (device(0), as_lost(device(1)), device(2))
     assert islands(node(*devices, links=direct((0, 1), (1, 2)))) == {"GPU-0": 0, "GPU-2": 2}
-
-
-def test_links_that_are_not_active_join_nothing() -> None:
-    inactive = (Link(between=(0, 1), nvlinks=0, version=4, switched=True),)
-    assert islands(node(device(0), device(1), links=inactive)) == {"GPU-0": 0, "GPU-1": 1}
 
 
 def test_the_order_of_the_reading_makes_no_difference() -> None:

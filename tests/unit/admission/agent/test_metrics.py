@@ -16,15 +16,7 @@ from admission.agent.allocations import Allocation
 from admission.agent.device_watch import Seen
 from admission.agent.health import Condition, ConditionType, DeviceHealth
 from admission.agent.metrics import AgentMetrics, MetricsServer, NodeObservation
-from admission.agent.readings import (
-    DeviceEvent,
-    EccErrors,
-    EventKind,
-    Link,
-    NodeReading,
-    Process,
-    Telemetry,
-)
+from admission.agent.readings import DeviceEvent, EventKind, NodeReading, Process, Telemetry
 from tests.fakes.stepped_agent import SteppedAgent, reading, running_pod, with_device
 from tests.waiting import LIMIT
 
@@ -33,12 +25,9 @@ BUSY = Telemetry(
     temperature=63,
     power=350_000,
     power_limit=700_000,
-    sm_clock=1980,
-    memory_clock=2619,
     throttling=("sw-power-cap",),
     utilisation=97,
     memory_used_bytes=40 << 30,
-    nvlink_bytes=12,
 )
 
 
@@ -91,10 +80,6 @@ def test_a_device_carries_the_names_of_its_pod(golden: Any, told: _Told) -> None
         ("muster_gpu_temperature_celsius", 63),
         ("muster_gpu_power_watts", 350),
         ("muster_gpu_power_limit_watts", 700),
-        ("muster_gpu_sm_clock_hertz", 1.98e9),
-        ("muster_gpu_memory_clock_hertz", 2.619e9),
-        ("muster_gpu_nvlink_bytes", 12),
-        ("muster_gpu_ecc_corrected_errors", 3),
         ("muster_gpu_ecc_uncorrected_errors", 1),
         ("muster_gpu_links_down", 2),
         ("muster_gpu_processes", 1),
@@ -107,7 +92,7 @@ def test_what_is_read_is_told_in_base_units(told: _Told, name: str, value: float
         reading(1),
         0,
         telemetry=BUSY,
-        ecc=EccErrors(corrected=3, uncorrected=1),
+        uncorrected_errors=1,
         links_down=(4, 5),
         processes=(Process(pid=1),),
     )
@@ -137,8 +122,8 @@ def test_series_of_devices_and_pods_that_are_gone_are_gone(told: _Told) -> None:
 
 
 def test_a_lost_device_has_no_values_of_before(told: _Told) -> None:
-    told.observe(with_device(reading(1), 0, lost=True, ecc=EccErrors(corrected=3, uncorrected=1)), 0)
-    for name in ("muster_gpu_ecc_corrected_errors", "muster_gpu_links_down", "muster_gpu_processes"):
+    told.observe(with_device(reading(1), 0, lost=True, uncorrected_errors=1), 0)
+    for name in ("muster_gpu_ecc_uncorrected_errors", "muster_gpu_links_down", "muster_gpu_processes"):
         assert told.series(name) == {}
 
 
@@ -203,12 +188,6 @@ def test_xids_are_counted_by_class(told: _Told) -> None:
     counts = {dict(labels)["class"]: count for labels, count in told.series("muster_gpu_xids_total").items()}
     assert counts.pop("application-fault") == 2
     assert list(counts.values()) == [1]
-
-
-def test_links_are_told(told: _Told) -> None:
-    link = Link(between=(0, 1), nvlinks=18, version=4, switched=True)
-    told.observe(replace(reading(), links=(link,)), 0)
-    assert told.series("muster_gpu_links") == {(("gpu", "0"), ("peer", "1"), ("switched", "true")): 18}
 
 
 def test_what_the_agent_itself_does_is_counted(tmp_path: Path) -> None:

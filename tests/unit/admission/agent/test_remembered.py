@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from admission.agent.allocations import Allocation
 from admission.agent.device_object import device_document
-from admission.agent.readings import DeviceReading, Link, MigInstance, NodeReading, Process
+from admission.agent.readings import DeviceReading, MigInstance, NodeReading, Process
 from admission.agent.remembered import KnownDevices, is_of_node, remembered, remembered_allocations
 from queues.api.names import MIG_INSTANCES
 
@@ -19,28 +19,12 @@ def gpu(name: str, index: int, **fields: object) -> DeviceReading:
     return DeviceReading(id=f"GPU-{name}", index=index, memory_bytes=80 << 30, **known)  # type: ignore[arg-type]
 
 
-def node(*devices: DeviceReading, links: tuple[Link, ...] = ()) -> NodeReading:
-    return NodeReading(vendor="nvidia", devices=devices, links=links)
+def node(*devices: DeviceReading) -> NodeReading:
+    return NodeReading(vendor="nvidia", devices=devices)
 
 
 def numbers(reading: NodeReading) -> dict[str, int]:
     return {device.id: device.index for device in reading.devices}
-
-
-class Library:
-    """A vendor's library: what it has seen since it started keeps its number, and is lost while it is not there."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, DeviceReading] = {}
-
-    def settle(self, there: list[DeviceReading]) -> list[DeviceReading]:
-        for device in there:
-            taken = {other.index for name, other in self._seen.items() if name != device.id}
-            known = self._seen.get(device.id, device).index
-            index = known if known not in taken else min(set(range(99)) - taken)
-            self._seen[device.id] = replace(device, index=index)
-        names = {device.id for device in there}
-        return [replace(device, lost=device.id not in names) for device in self._seen.values()]
 
 
 def lost(reading: NodeReading) -> list[str]:
@@ -74,11 +58,6 @@ def test_a_device_that_is_back_has_its_number_and_is_not_lost(known: KnownDevice
     assert lost(found) == []
 
 
-def test_links_go_with_the_numbers(known: KnownDevices) -> None:
-    found = known.settle(replace(WITHOUT_THE_FIRST, links=(Link(between=(0, 1), nvlinks=4),)))
-    assert found.links == (Link(between=(1, 2), nvlinks=4),)
-
-
 def test_a_new_device_in_the_place_of_a_missing_one_has_its_number(known: KnownDevices) -> None:
     new = replace(gpu("2a", 0), bus_id="0000:1a:00.0")
     found = known.settle(node(new, gpu("1b", 1), gpu("1c", 2)))
@@ -107,7 +86,7 @@ def test_without_anything_stored_a_reading_stays_as_it_is() -> None:
 
 
 def test_what_is_lost_is_forgotten_on_demand_and_is_a_new_device_when_it_is_back(known: KnownDevices) -> None:
-    one_more_lost = node(gpu("1b", 0), replace(gpu("1c", 1), lost=True))
+    one_more_lost = node(gpu("1b", 0))
     known.settle(one_more_lost)
     known.forget_lost()
     assert numbers(known.settle(one_more_lost)) == {"GPU-1b": 1}
@@ -120,17 +99,17 @@ def test_what_is_lost_is_forgotten_on_demand_and_is_a_new_device_when_it_is_back
 def test_a_device_keeps_its_number_over_any_restarts_and_is_lost_exactly_while_it_is_not_there(
     reads: list[tuple[bool, list[str]]],
 ) -> None:
-    library, known = Library(), KnownDevices()
+    known = KnownDevices()
     stored: dict[str, object] | None = None
     indices: dict[str, int] = {}
     for restarted, names in reads:
         if restarted:
-            library, known = Library(), KnownDevices(remembered(stored, "nvidia"))
+            known = KnownDevices(remembered(stored, "nvidia"))
         there = [
             DeviceReading(id=name, index=place, minor=place, model="model", memory_bytes=1)
             for place, name in enumerate(names)
         ]
-        found = known.settle(node(*library.settle(there)))
+        found = known.settle(node(*there))
         stored = device_document("n", "u", [found], {}, ())
         for device in found.devices:
             assert indices.setdefault(device.id, device.index) == device.index
@@ -165,9 +144,7 @@ def test_which_pod_had_which_device_is_read_from_the_object() -> None:
     assert remembered_allocations(None) == ()
 
 
-PART = MigInstance(
-    id="MIG-1", profile="1g.10gb", gpu_instance=1, compute_instance=0, memory_bytes=1 << 30, start=0, size=1
-)
+PART = MigInstance(id="MIG-1", profile="1g.10gb", gpu_instance=1, compute_instance=0)
 CUT = replace(gpu("1a", 0), mig_enabled=True, mig_instances=(PART,))
 
 
@@ -175,8 +152,7 @@ def test_a_device_that_is_lost_has_the_parts_that_it_had() -> None:
     """The plugin goes on offering them, and the device is none of the whole ones."""
     known = KnownDevices()
     known.settle(node(CUT, gpu("1b", 1)))
-    gone = replace(gpu("1a", 0), lost=True)
-    found = known.settle(node(gone, gpu("1b", 1))).devices[0]
+    found = known.settle(node(gpu("1b", 0))).devices[0]
     assert (found.lost, found.mig_enabled, found.mig_instances) == (True, True, (PART,))
 
 

@@ -7,14 +7,14 @@ from admission.agent.kubelet.registered_resources import (
     registered_resources,
     unusual_resources,
 )
-from admission.agent.readings import MigInstance, NodeReading
+from admission.agent.readings import MigInstance, NodeReading, as_lost
 from queues.resources import GPU
-from tests.builders.node_agents.device_readings import device, lost, node
+from tests.builders.node_agents.device_readings import device, node
 
 H100, L40S = "nvidia.com/h100", "nvidia.com/l40s"
 MIXED = node(device(0), device(1, model="NVIDIA L40S"))
 BY_MODEL = {H100: ["GPU-0"], L40S: ["GPU-1"]}
-PART = MigInstance(id="MIG-1", profile="1g.10gb", gpu_instance=1, compute_instance=0, memory_bytes=1)
+PART = MigInstance(id="MIG-1", profile="1g.10gb", gpu_instance=1, compute_instance=0)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_devices_have_the_resource_that_they_are_registered_as(
 def test_a_device_that_the_plugin_calls_unhealthy_keeps_its_resource() -> None:
     known = registered_resources([MIXED], BY_MODEL, {})
     assert registered_resources([MIXED], {H100: [], L40S: ["GPU-1"]}, known) == known
-    assert registered_resources([node(lost(device(0)), device(1))], {}, known) == known
+    assert registered_resources([node(as_lost(device(0)), device(1))], {}, known) == known
 
 
 def test_a_device_that_is_registered_anew_has_the_new_resource() -> None:
