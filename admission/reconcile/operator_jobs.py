@@ -5,9 +5,9 @@ from typing import Any
 
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.kinds.members import member_text
-from admission.workloads.kinds.operators import OPERATOR_KINDS
-from admission.workloads.kinds.operators.json_parts import Path
 from queues.api import names
+from queues.api.types.workload_kind import Path
+from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.workload import QueueName
 
 _SUSPEND = {description.kind: description.suspend for description in OPERATOR_KINDS}

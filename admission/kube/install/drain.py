@@ -17,9 +17,9 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.install.server_side_apply import Tell, found_at, items_of
 from admission.kube.install.written_marks import without_directions, without_members
-from admission.workloads.kinds import OPERATOR_KINDS
 from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, ApiResource, Document
 from queues.api.names import ADMISSION_ID, FINALIZER, GATE, QUEUE_LABEL, RELEASED
+from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.errors import ApiRefused, Conflict, MusterError, NotFound
 
 #: Seconds for their grace periods: of most pods 30.

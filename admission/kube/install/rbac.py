@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from admission.workloads.kinds import OPERATOR_KINDS
 from queues.api.api_resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -21,6 +20,7 @@ from queues.api.api_resources import (
     Document,
 )
 from queues.api.names import AGENT_NAMESPACE
+from queues.api.workload_kinds import OPERATOR_KINDS
 
 ACCOUNT: Final = "muster"
 #: The role by which every user may ask the read API.

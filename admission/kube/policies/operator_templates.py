@@ -4,42 +4,40 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from admission.kube.policies.cel import text
-from admission.workloads.kinds.operators import OperatorKind
-from admission.workloads.kinds.operators.json_parts import Path
-from admission.workloads.kinds.operators.support import Each, Templates
 from queues.api.json_patch import escaped
+from queues.api.types.workload_kind import Path, Templates, WorkloadKindSpec
 
 _CLASS: Final = ("priorityClassName",)
 #: An object's name and uid do not change, and are not in every request.
 _OBJECT: Final = "oldObject.metadata.name + '/' + oldObject.metadata.uid + '/'"
 
 
-def classes_of(of: str, kinds: Iterable[OperatorKind]) -> str:
+def classes_of(of: str, kinds: Iterable[WorkloadKindSpec]) -> str:
     """All priority classes that an object names, a list: its own, and those of its templates; "": one names none."""
 
-    def of_kind(description: OperatorKind) -> Iterator[str]:
+    def of_kind(description: WorkloadKindSpec) -> Iterator[str]:
         if description.priority_class:
             yield f"[{_at(of, description.priority_class)}.orValue('')]"
         for templates in description.templates:
-            inner = _CLASS if templates.made is not None else (*templates.template, "spec", *_CLASS)
+            inner = _CLASS if templates.computed else (*templates.template, "spec", *_CLASS)
             yield _each(templates, of, f"{_at('e', inner)}.orValue('')")
 
     return _by_kind((each, " + ".join(of_kind(each))) for each in kinds)
 
 
-def places_of(of: str, kinds: Iterable[OperatorKind]) -> str:
+def places_of(of: str, kinds: Iterable[WorkloadKindSpec]) -> str:
     """What has the labels and annotations of pods, of each template: its JSON pointer, whether it is there, itself, and
     the annotation of its pods."""
 
-    def of_template(description: OperatorKind, templates: Templates) -> str:
+    def of_template(description: WorkloadKindSpec, templates: Templates) -> str:
         name = {
-            Each.ONE: text(templates.name),
-            Each.ELEMENT: f"e.?{templates.named_by}.orValue('')",
-            Each.ENTRY: "i.lowerAscii()",
+            "one": text(templates.name),
+            "element": f"e.?{templates.named_by}.orValue('')",
+            "entry": "i.lowerAscii()",
         }[templates.each]
-        metadata = _at("e", templates.written_at())
+        metadata = _at("e", templates.metadata_at)
         place = (
-            f"{{'at': dyn({_pointer_to(templates)} + {text(_pointer(templates.written_at()))}),"
+            f"{{'at': dyn({_pointer_to(templates)} + {text(_pointer(templates.metadata_at))}),"
             f" 'there': dyn({metadata}.hasValue()),"
             f" 'metadata': dyn({metadata}.orValue({{}})),"
             f" 'member': dyn({text(f'{description.kind}/')} + {_OBJECT} + {name})}}"
@@ -51,7 +49,7 @@ def places_of(of: str, kinds: Iterable[OperatorKind]) -> str:
     )
 
 
-def templates_of(kinds: Iterable[OperatorKind]) -> str:
+def templates_of(kinds: Iterable[WorkloadKindSpec]) -> str:
     """All pod templates of an object, each with its path and itself."""
 
     def of_template(templates: Templates) -> str:
@@ -69,11 +67,11 @@ def _pointer_to(templates: Templates) -> str:
     """The JSON pointer of what has a template, for ``i`` of a list of these."""
     at = _pointer(templates.at)
     match templates.each:
-        case Each.ONE:
+        case "one":
             return text(at)
-        case Each.ELEMENT:
+        case "element":
             return f"{text(at + '/')} + string(i)"
-        case Each.ENTRY:
+        case "entry":
             return f"{text(at + '/')} + i.replace('~', '~0').replace('/', '~1')"
 
 
@@ -81,15 +79,15 @@ def _each(templates: Templates, of: str, value: str, condition: str = "true") ->
     """A list of what is found at each place that has a template. There ``e`` is, and ``i``: its index or its key."""
     at = _at(of, templates.at)
     match templates.each:
-        case Each.ONE:
+        case "one":
             return f"({at}.hasValue() ? [{at}.value()] : []).transformList(i, e, {condition}, {value})"
-        case Each.ELEMENT:
+        case "element":
             return f"{at}.orValue([]).transformList(i, e, {condition}, {value})"
-        case Each.ENTRY:
+        case "entry":
             return f"{at}.orValue({{}}).transformList(i, e, {condition}, {value})"
 
 
-def _by_kind(lists: Iterable[tuple[OperatorKind, str]]) -> str:
+def _by_kind(lists: Iterable[tuple[WorkloadKindSpec, str]]) -> str:
     """The list for the kind of an object. Kinds without templates at places that are known have none."""
     chain = "[]"
     for description, found in lists:

@@ -36,7 +36,6 @@ from admission.kube.policies.cel import (
 from admission.kube.policies.fixed_fields import job_change
 from admission.kube.policies.operator_templates import classes_of, places_of, templates_of
 from admission.workloads.kinds import KINDS, SUSPENDED
-from admission.workloads.kinds.operators import OPERATOR_KINDS, OperatorKind
 from queues.api import api_resources, kueue_names, names
 from queues.api.api_resources import (
     JOB_FLOWS,
@@ -48,7 +47,9 @@ from queues.api.api_resources import (
 )
 from queues.api.json_patch import escaped
 from queues.api.node_affinity import REQUIRED
+from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.api.validation import command_rules, queued_work
+from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.workload import WorkloadKind
 
 #: The verb of users who may delete by force pods that run: of administrators, who may do everything.
@@ -230,9 +231,9 @@ def _conjunction(expressions: Iterable[str]) -> str:
     return "\n&& ".join(f"({each})" for each in expressions)
 
 
-def _has_templates_in_place(description: OperatorKind) -> bool:
+def _has_templates_in_place(description: WorkloadKindSpec) -> bool:
     """Whether there are pod templates with metadata of their own, at places that are known."""
-    return bool(description.templates) and all(each.written is None for each in description.templates)
+    return bool(description.templates) and not any(each.computed for each in description.templates)
 
 
 def _constants(module: ModuleType) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from admission.facts.pods import PodController, PodFact
 from admission.wire import WireMetadata, WirePod
 from admission.workloads.kinds.batch_job import BATCH_JOB
 from admission.workloads.kinds.members import member_of
-from admission.workloads.kinds.operators import OPERATOR_KINDS
+from admission.workloads.kinds.operators import objects
 from admission.workloads.kinds.pod import BARE_POD
 from admission.workloads.kinds.pod_group import POD_GROUP
 from admission.workloads.kinds.support import SUSPENDED, Holding, KindSupport, ObjectReader, StatusForm
 from admission.workloads.kinds.volcano_job import VOLCANO_JOB
 from queues.api.api_resources import ObjectRef
+from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.workload import WorkloadKey, WorkloadKind
 
 __all__ = [
@@ -43,7 +44,7 @@ KINDS: Final = (
     BATCH_JOB,
     VOLCANO_JOB,
     POD_GROUP,
-    *(description.support() for description in OPERATOR_KINDS),
+    *map(objects.support_of, OPERATOR_KINDS),
 )
 
 _BY_KIND: Final[Mapping[WorkloadKind, KindSupport]] = {support.kind: support for support in KINDS}

@@ -19,20 +19,18 @@ from admission.wire import WirePod
 from admission.workloads.kinds import (
     BARE_POD,
     BATCH_JOB,
-    OPERATOR_KINDS,
     POD_GROUP,
     VOLCANO_JOB,
     KindSupport,
     read_pod,
 )
-from admission.workloads.kinds.operators.support import (
+from admission.workloads.kinds.operators.objects import (
     HeldTemplate,
-    OperatorKind,
-    WireOperatorJob,
     fact_of,
     problem_of_form,
     written_templates,
 )
+from admission.workloads.kinds.operators.wire import WireOperatorJob
 from queues.api import names
 from queues.api.api_resources import (
     CLAIM_TEMPLATES,
@@ -43,12 +41,14 @@ from queues.api.api_resources import (
 )
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.model import excerpt
+from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.api.validation.known import Known
 from queues.api.validation.pod_rules import template_violations
 from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
 from queues.api.validation.scheduler_fields import reported_violations
 from queues.api.validation.size_rules import EqualPods
 from queues.api.validation.validation import defaulted, waiting_violations
+from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, show
 from queues.text_format import counted
@@ -173,7 +173,7 @@ def _volumes_of(fact: WorkloadFact) -> tuple[PodVolume, ...]:
 
 
 def _of_operator(
-    subject: Subject, description: OperatorKind, inherited: str, known: Known
+    subject: Subject, description: WorkloadKindSpec, inherited: str, known: Known
 ) -> Iterator[Finding]:
     try:
         raw = json.dumps(_without_nulls(subject.value)).encode()
@@ -221,17 +221,17 @@ def _waiting(subject: Subject, queue: str, fact: WorkloadFact, known: Known) -> 
         yield subject.finding_of(found)
 
 
-def _without_effect(subject: Subject, description: OperatorKind, fact: WorkloadFact) -> Iterator[Finding]:
+def _without_effect(subject: Subject, description: WorkloadKindSpec, fact: WorkloadFact) -> Iterator[Finding]:
     """Fields by which an operator would have fewer pods start, or another queue, of an object that waits."""
-    for path, name in description.fewer_pods.items():
-        count = sum(pods.count for pods in fact.pod_sets if name in ("", pods.name.lower()))
-        least = _member(subject.value, path)
+    for field in description.fewer_pods:
+        count = sum(pods.count for pods in fact.pod_sets if field.pod_set in ("", pods.name.lower()))
+        least = _member(subject.value, field.at)
         if isinstance(least, int) and not isinstance(least, bool) and least < count:
             expected = (
                 f"nothing: Muster does not read it, all {count} pods start together. A Volcano Job with minAvailable"
                 " starts with fewer, and the others join"
             )
-            yield subject.finding("warning", ".".join(path), str(least), expected)
+            yield subject.finding("warning", ".".join(field.at), str(least), expected)
     named = _member(subject.value, description.other_queue) if description.other_queue else None
     if isinstance(named, str) and named and named != fact.queue:
         expected = f"nothing: Muster does not read it, the label {names.QUEUE_LABEL} counts"

@@ -11,7 +11,8 @@ import yaml
 from admission.wire import WirePod
 from admission.workloads.kinds import KINDS, OPERATOR_KINDS, read_pod
 from admission.workloads.kinds.document_checks import check_as_in_cluster
-from admission.workloads.kinds.operators.support import WireOperatorJob, written_templates
+from admission.workloads.kinds.operators.objects import written_templates
+from admission.workloads.kinds.operators.wire import WireOperatorJob
 from deploy.local.client import LocalClient
 from queues.api.api_resources import (
     COMMANDS,

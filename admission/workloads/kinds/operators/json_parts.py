@@ -6,10 +6,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from admission.decode.fields import explained
+from queues.api.types.workload_kind import Path
 from queues.errors import InvalidDocument
-
-#: Names of fields from an object to one of its parts.
-Path = tuple[str, ...]
 
 T = TypeVar("T")
 

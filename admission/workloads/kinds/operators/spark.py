@@ -1,6 +1,6 @@
-"""SparkApplications (sparkoperator.k8s.io/v1beta2): a driver and its executors, without pod templates. Pure.
+"""Pod templates of SparkApplications, which have none: what a driver and its executors ask for. Pure.
 
-What the pods ask is worked out as Spark does: cores, and memory with the overhead on top of the JVM's heap.
+It is worked out as Spark does: cores, and memory with the overhead on top of the JVM's heap.
 """
 
 import math
@@ -10,10 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from admission.workloads.kinds.operators.json_parts import UnexpectedPart, part, text
-from admission.workloads.kinds.operators.support import Count, OperatorKind, Templates, WireOperatorJob
-from queues.api.api_resources import SPARK_APPLICATIONS
-from queues.api.reading.user_values import UserValues
-from queues.workload import WorkloadKind
+from admission.workloads.kinds.operators.wire import WireOperatorJob
+from queues.api.types.workload_kind import Path
 
 _JAVA_SIZE: Final = re.compile(r"([0-9]{1,12})([kmgtp]?)b?", re.IGNORECASE)
 #: MiB; a number without a unit is one of MiB.
@@ -22,14 +20,12 @@ _UNITS: Final = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024**2, "p": 102
 _LEAST_OVERHEAD: Final = 384
 _OF_JVM, _OF_OTHERS = 0.1, 0.4
 _DEFAULT_MEMORY: Final = "1g"
-_DYNAMIC: Final = ("spec", "dynamicAllocation", "enabled")
 #: Fields of a role that its pods have as they are.
 _KEPT: Final = ("nodeSelector", "tolerations", "affinity", "priorityClassName")
 
 
-def _template(job: WireOperatorJob, raw: msgspec.Raw | None, role: str) -> bytes:
-    """The template of the pods of a role. Raises UnexpectedPart."""
-    where = ("spec", role)
+def pod_template(job: WireOperatorJob, raw: msgspec.Raw | None, where: Path) -> bytes:
+    """The template of the pods of a role, which is ``raw`` at a place. Raises UnexpectedPart."""
     fields: dict[str, Any] = {}
     for name in _KEPT:
         if (value := part(raw, (name,), where)) is not None:
@@ -87,30 +83,3 @@ def _overhead(job: WireOperatorJob, memory: int) -> int:
     if said and factor == 0:
         return 0
     return max(_LEAST_OVERHEAD, int(memory * min(max(factor, 0.0), 100.0)))
-
-
-def _refuse_growth(job: WireOperatorJob, values: UserValues) -> None:
-    dynamic = job.part(_DYNAMIC)
-    if dynamic is not None and bytes(dynamic) == b"true":
-        expected = "false: as many executors get seats as spec.executor.instances says"
-        values.refuse(".".join(_DYNAMIC), "true", expected)
-
-
-def _role(role: str, *counts: Count) -> Templates:
-    return Templates(
-        at=("spec", role),
-        template=(),
-        name=role,
-        counts=counts,
-        written=(),
-        made=lambda job, raw: _template(job, raw, role),
-    )
-
-
-SPARK_APPLICATION = OperatorKind(
-    kind=WorkloadKind.SPARK_APPLICATION,
-    resource=SPARK_APPLICATIONS,
-    refuse=_refuse_growth,
-    templates=(_role("driver"), _role("executor", Count(at=("instances",)))),
-    ended_at=((("status", "applicationState", "state"), frozenset({"COMPLETED", "FAILED"})),),
-)

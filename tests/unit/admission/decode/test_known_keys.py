@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from admission.decode.pods import WirePod, pod_fact
-from admission.workloads.kinds.operators.job_set import JOB_SET
-from admission.workloads.kinds.operators.support import WireOperatorJob, fact_of
+from admission.workloads.kinds.operators.objects import fact_of
+from admission.workloads.kinds.operators.wire import WireOperatorJob
 from queues.api import names
 from queues.api.metadata_keys import (
     ANNOTATION,
@@ -22,6 +22,8 @@ from queues.api.metadata_keys import (
     VOLCANO_JOB,
     KeyUse,
 )
+from queues.api.workload_kinds import OPERATOR_KINDS
+from queues.workload import WorkloadKind
 from tests.builders.decoded_workloads import a_group, a_job, a_volcano_job, task
 
 #: A value for each key that users write on workloads.
@@ -64,7 +66,8 @@ def a_pod(metadata: dict[str, Any]) -> Any:
 def a_job_set(metadata: dict[str, Any]) -> Any:
     meta = {"name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "1", **metadata}
     raw = msgspec.json.encode({"metadata": meta, "spec": {}})
-    return fact_of(JOB_SET, msgspec.json.decode(raw, type=WireOperatorJob))
+    [job_set] = [each for each in OPERATOR_KINDS if each.kind is WorkloadKind.JOB_SET]
+    return fact_of(job_set, msgspec.json.decode(raw, type=WireOperatorJob))
 
 
 DECODED: Final = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.kube.install.written_marks import without_directions, without_members
-from admission.workloads.kinds.operators.json_parts import Path
+from queues.api.types.workload_kind import Path
 from queues.workload import WorkloadKind
 from tests.builders.operator_jobs import SPECS, Document, fact
 from tests.fakes.fake_objects import json_patched, merged

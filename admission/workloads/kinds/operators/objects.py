@@ -1,15 +1,8 @@
-"""Kinds of other projects whose objects have a field that suspends them: what has to be said of each. Pure.
+"""Objects that have a field which suspends them → facts, by the description of their kind. Pure."""
 
-Such an object is created suspended. When it is admitted, Muster writes its queue, and which pod set it is of, into each
-of its pod templates, and resumes it; the operator's pods come up behind the scheduling gate, and each gets a seat of
-its pod set. So no template needs to name nodes, which few operators allow to change, and a pod that comes late or twice
-waits. For an eviction the object is suspended again; its operator deletes the pods.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
@@ -25,10 +18,9 @@ from admission.facts.workloads import (
     JobRevision,
     WorkloadFact,
 )
-from admission.wire import WireCondition, WireMetadata, WireStruct
+from admission.wire import WireCondition, WireMetadata
 from admission.workloads.kinds.batch_job import interchangeable_pod_sets, told_by_condition
 from admission.workloads.kinds.operators.json_parts import (
-    Path,
     UnexpectedPart,
     elements,
     flag,
@@ -37,180 +29,47 @@ from admission.workloads.kinds.operators.json_parts import (
     part,
     text,
 )
+from admission.workloads.kinds.operators.spark import pod_template
+from admission.workloads.kinds.operators.wire import WireConditions, WireOperatorJob
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, is_made_by
 from queues.api import names
-from queues.api.api_resources import ApiResource, ObjectRef
+from queues.api.api_resources import ObjectRef
 from queues.api.json_patch import escaped
 from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_POD_SETS, MOST_PODS, UserValues, is_uid, shortened
+from queues.api.types.workload_kind import (
+    Demand,
+    Path,
+    PodCount,
+    Progress,
+    Templates,
+    WorkloadKindSpec,
+)
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, PodSet, PodSetProgress, WorkloadKey, WorkloadKind
 
-
-class Each(Enum):
-    """What is at a place that has pod templates."""
-
-    #: One template.
-    ONE = auto()
-    #: A list whose elements have one each.
-    ELEMENT = auto()
-    #: A map whose entries have one each.
-    ENTRY = auto()
+#: What is worked out of the pods of a kind that has no templates.
+_COMPUTED: Final = {"spark": pod_template}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
-    """A factor of the number of a template's pods. Paths begin where the template's do."""
-
-    at: Path
-    #: Numbers that it does not exceed, and that it is at least; (): none.
-    most: Path = ()
-    least: Path = ()
-    #: A flag by which it is 0; (): none.
-    off: Path = ()
-    #: What it is where it is absent.
-    default: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Templates:
-    """Pod templates at one place of an object: each is a pod set."""
-
-    #: Fields from the object to what has the template, or to the list or map of these.
-    at: Path
-    each: Each = Each.ONE
-    #: Fields from there to the template.
-    template: Path
-    #: Name of the pod set, of one template.
-    name: str = ""
-    #: The field of an element that has its name. The name of a map's entry is its key.
-    named_by: str = "name"
-    #: The number of pods is their product.
-    counts: tuple[Count, ...] = ()
-    #: Where it says what comes before it: a list of names, each with ``Ready`` or ``Complete``; (): nowhere.
-    depends_on: Path = ()
-    #: Without it the object cannot be used.
-    needed: bool = True
-    #: A field, with the values by which pods are made of it; (): they always are.
-    made_if: tuple[Path, frozenset[str]] | tuple[()] = ()
-    #: Fields to what has the labels and annotations of the pods; None for the metadata of the template.
-    written: Path | None = None
-    #: Makes the template of what is at the place; None if the template is there. Raises UnexpectedPart.
-    made: "Callable[[WireOperatorJob, msgspec.Raw | None], bytes] | None" = None
-
-    def written_at(self) -> Path:
-        """Fields from the place to what has the labels and annotations of the pods."""
-        return (*self.template, "metadata") if self.written is None else self.written
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToldProgress:
-    """Where a status counts what has succeeded and what is ready, by pod set: of what the first of ``counts`` says."""
-
-    at: Path
-    each: Each
-    named_by: str = "name"
-    succeeded: str = "succeeded"
-    ready: str = "ready"
-    #: Of an object that is suspended they count pods that are made again.
-    stale_while_suspended: bool = False
-    #: They count batch/v1 Jobs, not pods.
-    of_jobs: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuspendRule:
-    """What an operator asks of an object that is suspended, as it is while it waits."""
-
-    #: Fields to a flag; or to a map.
-    at: Path
-    #: True: the flag is set; False: the map is absent or empty.
-    is_set: bool
-    #: What the problem says where it is otherwise.
-    found: str
-    expected: str
-
-    def refuse(self, job: "WireOperatorJob", values: UserValues) -> None:
-        """Note an object that does not keep it. Raises UnexpectedPart."""
-        said = job.part(self.at)
-        if not (flag(said, self.at) if self.is_set else not members(said, self.at)):
-            values.refuse(".".join(self.at), self.found, self.expected)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorKind:
-    """One kind."""
-
-    kind: WorkloadKind
-    resource: ApiResource
-    #: Fields from the object to the one that suspends it.
-    suspend: Path = ("spec", "suspend")
-    templates: tuple[Templates, ...] = ()
-    #: Conditions that say that it has ended.
-    ended_by: tuple[str, ...] = ()
-    #: Fields of the status that say so, with the values by which they do.
-    ended_at: tuple[tuple[Path, frozenset[str]], ...] = ()
-    told_progress: ToldProgress | None = None
-    #: Field with the name of its priority class; (): the class of its first template that names one.
-    priority_class: Path = ()
-    #: Annotations by which its operator places pods itself, with what to write instead.
-    places_itself: Mapping[str, str] = field(default_factory=dict)
-    #: Kinds whose controllers make objects of this one, which are no workloads of their own then.
-    made_by: tuple[ApiResource, ...] = ()
-    #: Kinds whose controllers make objects of this one, which are workloads: each is suspended like its object.
-    suspended_with: tuple[ApiResource, ...] = ()
-    suspend_rules: tuple[SuspendRule, ...] = ()
-    #: Notes what else it may not say if it waits, for which no policy is. Raises UnexpectedPart.
-    refuse: "Callable[[WireOperatorJob, UserValues], None] | None" = None
-    #: What ``managedBy``, next to the field that suspends it, says of objects that its operator looks after; (): the
-    #: kind has no such field.
-    controllers: tuple[str, ...] = ()
-    #: Fields that let fewer pods of a pod set ("": of all) start together where its operator decides, and one that
-    #: names a queue then. They are without effect here, and ``muster check`` says so.
-    fewer_pods: Mapping[Path, str] = field(default_factory=dict)
-    other_queue: Path = ()
-
-    @property
-    def managed_by(self) -> Path:
-        """Fields from the object to the name of its controller."""
-        return (*self.suspend[:-1], "managedBy")
-
-    def support(self) -> KindSupport:
-        """The same as every other part of Muster asks for it."""
-        return KindSupport(
-            kind=self.kind,
-            resource=self.resource,
-            reader=ObjectReader(
-                informer=self.resource.plural,
-                wire=WireOperatorJob,
-                fact=lambda job, raw: fact_of(self, job),
-                may_be_absent=True,
-            ),
-            holding=Holding.SUSPENDED_AND_GATED,
-            status=StatusForm.CUSTOM_CONDITION,
-            needs_queue=True,
-            pod_sets=interchangeable_pod_sets,
-            pod_set_name=lambda pod, fact: pod.task,
-        )
-
-
-class WireConditions(WireStruct):
-    """The conditions in a status."""
-
-    conditions: tuple[WireCondition, ...] | None = None
-
-
-class WireOperatorJob(WireStruct):
-    """An object of such a kind; its parts are read by their places."""
-
-    metadata: WireMetadata
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: msgspec.Raw = msgspec.Raw(b"{}")
-
-    def part(self, path: Path) -> msgspec.Raw | None:
-        """The part at a place in the spec or the status. Raises UnexpectedPart."""
-        own = self.spec if path[0] == "spec" else self.status
-        return part(None if bytes(own) == b"null" else own, path[1:], path[:1])
+def support_of(description: WorkloadKindSpec) -> KindSupport:
+    """The kind as every other part of Muster asks for it."""
+    resource = description.resource
+    return KindSupport(
+        kind=description.kind,
+        resource=resource,
+        reader=ObjectReader(
+            informer=resource.plural,
+            wire=WireOperatorJob,
+            fact=lambda job, raw: fact_of(description, job),
+            may_be_absent=True,
+        ),
+        holding=Holding.SUSPENDED_AND_GATED,
+        status=StatusForm.CUSTOM_CONDITION,
+        needs_queue=True,
+        pod_sets=interchangeable_pod_sets,
+        pod_set_name=lambda pod, fact: pod.task,
+    )
 
 
 class HeldTemplate(NamedTuple):
@@ -233,7 +92,7 @@ class HeldTemplate(NamedTuple):
     is_marked: bool = False
 
 
-def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | ChildCluster | None:
+def fact_of(description: WorkloadKindSpec, job: WireOperatorJob) -> WorkloadFact | ChildCluster | None:
     """The object as a workload, or as a part of another one; None if it is a part that cannot be read."""
     meta, values = job.metadata, UserValues()
     if is_made_by(meta, description.made_by):
@@ -242,11 +101,9 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | C
     held, said = list[HeldTemplate](), list[TemplatePods]()
     try:
         fact = replace(fact, suspended=flag(job.part(description.suspend), description.suspend))
-        for rule in description.suspend_rules:
-            rule.refuse(job, values)
+        for demand in description.demands:
+            _ask(demand, job, values)
         _refuse_other_controller(description, job, values)
-        if description.refuse is not None:
-            description.refuse(job, values)
         for each in _named(description, job, values):
             held.append(each)
             said.append(_read(each, meta.namespace, values))
@@ -270,11 +127,11 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | C
     return of_possible_size(fact, "spec")
 
 
-def _object_fact(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> WorkloadFact:
+def _object_fact(description: WorkloadKindSpec, job: WireOperatorJob, values: UserValues) -> WorkloadFact:
     """What the object says next to its templates."""
     meta, conditions = job.metadata, _conditions(job)
-    ended = [kind for kind in description.ended_by if is_true(conditions, kind)]
-    ended += [said for path, ends in description.ended_at if (said := _text_of(job, path)) in ends]
+    ended = [kind for kind in description.ended.conditions if is_true(conditions, kind)]
+    ended += [said for each in description.ended.fields if (said := _text_of(job, each.at)) in each.values]
     return WorkloadFact(
         key=WorkloadKey(description.kind, meta.uid),
         namespace=one(meta.namespace),
@@ -323,7 +180,7 @@ def _with_templates(
     )
 
 
-def _part_of_another(description: OperatorKind, job: WireOperatorJob) -> ChildCluster | None:
+def _part_of_another(description: WorkloadKindSpec, job: WireOperatorJob) -> ChildCluster | None:
     meta = job.metadata
     owner = next(reference for reference in meta.owner_references or () if reference.controller)
     if not is_uid(owner.uid):
@@ -343,18 +200,29 @@ def _part_of_another(description: OperatorKind, job: WireOperatorJob) -> ChildCl
     )
 
 
-def _refuse_other_controller(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> None:
+def _ask(demand: Demand, job: WireOperatorJob, values: UserValues) -> None:
+    """Note an object that does not say what it has to. Raises UnexpectedPart."""
+    said = job.part(demand.at)
+    if demand.must == "absent":
+        is_kept = not members(said, demand.at)
+    else:
+        is_kept = flag(said, demand.at) is (demand.must == "true")
+    if not is_kept:
+        values.refuse(".".join(demand.at), demand.found, demand.expected)
+
+
+def _refuse_other_controller(description: WorkloadKindSpec, job: WireOperatorJob, values: UserValues) -> None:
     """An operator leaves objects alone that name another controller: pods of them would never come."""
-    named = _text_of(job, description.managed_by) if description.controllers else ""
-    if named and named not in description.controllers:
+    named = _text_of(job, description.managed_by_at) if description.managed_by else ""
+    if named and named not in description.managed_by:
         expected = (
-            f"none or {' or '.join(description.controllers)}: Muster waits for pods that this operator makes."
+            f"none or {' or '.join(description.managed_by)}: Muster waits for pods that this operator makes."
             " Leave it out, or leave out the queue"
         )
-        values.refuse(".".join(description.managed_by), excerpt(named), expected)
+        values.refuse(".".join(description.managed_by_at), excerpt(named), expected)
 
 
-def _maker(description: OperatorKind, meta: WireMetadata) -> ObjectRef | None:
+def _maker(description: WorkloadKindSpec, meta: WireMetadata) -> ObjectRef | None:
     for reference in meta.owner_references or ():
         for kind in description.suspended_with:
             named = reference.kind == kind.kind and reference.api_version.partition("/")[0] == kind.group
@@ -393,7 +261,7 @@ def _read(held: HeldTemplate, namespace: str, values: UserValues) -> TemplatePod
     return said
 
 
-def _named(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
+def _named(description: WorkloadKindSpec, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
     """All templates of an object that have different names. Raises UnexpectedPart."""
     seen: set[str] = set()
     for each in _held(description, job, values):
@@ -413,7 +281,7 @@ def _named(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
         values.refuse(".".join(where), "no pod template", "at least one")
 
 
-def problem_of_form(description: OperatorKind, job: WireOperatorJob) -> Obstacle | None:
+def problem_of_form(description: WorkloadKindSpec, job: WireOperatorJob) -> Obstacle | None:
     """Why an object is none of its kind, whether it waits or not; None if it is one."""
     values = UserValues()
     try:
@@ -425,33 +293,40 @@ def problem_of_form(description: OperatorKind, job: WireOperatorJob) -> Obstacle
     return values.obstacle
 
 
-def written_templates(description: OperatorKind, job: WireOperatorJob) -> list[HeldTemplate]:
+def written_templates(description: WorkloadKindSpec, job: WireOperatorJob) -> list[HeldTemplate]:
     """The pod templates that users wrote, up to the first part that cannot be read."""
     found: list[HeldTemplate] = []
     values = UserValues()
-    own = replace(description, templates=tuple(each for each in description.templates if each.made is None))
     with suppress(UnexpectedPart):  # the object says so itself
-        found.extend(_held(own, job, values))
+        for templates in description.templates:
+            if not templates.computed:
+                found.extend(_held_at(templates, job, values))
     return [each for each in found if each.content is not None]
 
 
-def _held(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
+def _held(description: WorkloadKindSpec, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
     for templates in description.templates:
-        if templates.made_if and _text_of(job, templates.made_if[0]) not in templates.made_if[1]:
+        yield from _held_at(templates, job, values)
+
+
+def _held_at(templates: Templates, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
+    made_if = templates.made_if
+    if made_if is not None and _text_of(job, made_if.at) not in made_if.values:
+        return
+    for name, raw, path in _holders(templates, job):
+        template = part(raw, templates.template, path)
+        where = ".".join((*path, *templates.template))
+        inner = (*path, *templates.metadata_at)
+        if template is None:
+            if templates.needed:
+                yield HeldTemplate(name, None, where, path, 0, inner)
             continue
-        for name, raw, path in _holders(templates, job):
-            template = part(raw, templates.template, path)
-            where = ".".join((*path, *templates.template))
-            inner = (*path, *templates.written_at())
-            if template is None:
-                if templates.needed:
-                    yield HeldTemplate(name, None, where, path, 0, inner)
-                continue
-            count = prod(_factors(templates.counts, raw, path, values))
-            content = bytes(template) if templates.made is None else templates.made(job, raw)
-            existing = tuple(_existing(raw, path, templates.written_at()))
-            is_marked = _says_it_is_resumed(part(raw, templates.written_at(), path), inner, job.metadata.uid)
-            yield HeldTemplate(name, content, where, path, count, inner, existing, is_marked)
+        count = prod(_factors(templates.counts, raw, path, values))
+        computed = _COMPUTED.get(templates.computed)
+        content = bytes(template) if computed is None else computed(job, raw, path)
+        existing = tuple(_existing(raw, path, templates.metadata_at))
+        is_marked = _says_it_is_resumed(part(raw, templates.metadata_at, path), inner, job.metadata.uid)
+        yield HeldTemplate(name, content, where, path, count, inner, existing, is_marked)
 
 
 def _says_it_is_resumed(written: msgspec.Raw | None, where: Path, uid: str) -> bool:
@@ -473,24 +348,26 @@ def _existing(raw: msgspec.Raw | None, path: Path, inner: Path) -> Iterator[Path
             yield (*path, *inner, name)
 
 
-def _holders(templates: Templates, job: WireOperatorJob) -> Iterator[tuple[str, msgspec.Raw | None, Path]]:
-    """What has a template at a place: its name, its JSON, and the fields to it. Raises UnexpectedPart."""
+def _holders(
+    templates: Templates | Progress, job: WireOperatorJob
+) -> Iterator[tuple[str, msgspec.Raw | None, Path]]:
+    """What has a template, or counts, at a place: its name, its JSON, and the fields to it. Raises UnexpectedPart."""
     found = job.part(templates.at)
     match templates.each:
-        case Each.ONE:
+        case "one":
             if found is not None or templates.needed:
                 yield templates.name, found, templates.at
-        case Each.ELEMENT:
+        case "element":
             for index, element in enumerate(elements(found, templates.at)):
                 path = (*templates.at, str(index))
                 yield text(part(element, (templates.named_by,), path), path), element, path
-        case Each.ENTRY:
+        case "entry":
             for key, entry in members(found, templates.at).items():
                 yield key.lower(), entry, (*templates.at, key)
 
 
 def _factors(
-    counts: Sequence[Count], raw: msgspec.Raw | None, path: Path, values: UserValues
+    counts: Sequence[PodCount], raw: msgspec.Raw | None, path: Path, values: UserValues
 ) -> Iterator[int]:
     for each in counts:
         at = (*path, *each.at)
@@ -503,15 +380,15 @@ def _factors(
             count = min(count, most)
         if each.least and (least := number(part(raw, each.least, path), (*path, *each.least))) is not None:
             count = max(count, least)
-        is_off = each.off and flag(part(raw, each.off, path), (*path, *each.off))
+        is_off = each.unless and flag(part(raw, each.unless, path), (*path, *each.unless))
         yield 0 if is_off else max(0, min(count, MOST_PODS))
 
 
 def _progress(
-    description: OperatorKind, job: WireOperatorJob, *, suspended: bool
+    description: WorkloadKindSpec, job: WireOperatorJob, *, suspended: bool
 ) -> dict[str, PodSetProgress]:
     """What the status says of each pod set; {}: nothing is read of it. Raises UnexpectedPart for the spec."""
-    told = description.told_progress
+    told = description.progress
     if told is None:
         return {}
     counts = {} if suspended and told.stale_while_suspended else _told_counts(told, job)
@@ -546,9 +423,8 @@ class _ToldCounts(NamedTuple):
 _NOTHING_TOLD: Final = _ToldCounts()
 
 
-def _told_counts(told: ToldProgress, job: WireOperatorJob) -> Mapping[str, _ToldCounts]:
+def _told_counts(told: Progress, job: WireOperatorJob) -> Mapping[str, _ToldCounts]:
     """By pod set. A status that cannot be read keeps no work waiting."""
-    places = Templates(at=told.at, each=told.each, template=(), named_by=told.named_by)
     try:
         return {
             name: _ToldCounts(
@@ -557,7 +433,7 @@ def _told_counts(told: ToldProgress, job: WireOperatorJob) -> Mapping[str, _Told
                     for field in (told.succeeded, told.ready)
                 )
             )
-            for name, raw, path in _holders(places, job)
+            for name, raw, path in _holders(told, job)
         }
     except UnexpectedPart:
         return {}
@@ -579,7 +455,9 @@ def _left(pods: PodSet, progress: PodSetProgress | None) -> PodSet:
     return replace(pods, count=max(0, min(pods.count, progress.wanted - progress.succeeded)))
 
 
-def _revision(description: OperatorKind, job: WireOperatorJob, held: Sequence[HeldTemplate]) -> JobRevision:
+def _revision(
+    description: WorkloadKindSpec, job: WireOperatorJob, held: Sequence[HeldTemplate]
+) -> JobRevision:
     suspend = description.suspend
     parents = (suspend[:depth] for depth in range(1, len(suspend)))
     existing = {pointer(parent) for parent in parents if job.part(parent) is not None}

@@ -1,0 +1,224 @@
+"""WorkloadKind, muster.dev/v1alpha1: a kind of objects that wait by a field that suspends them, described as data.
+
+Such an object is created suspended. When it is admitted, Muster writes its queue, and which pod set it is of, into each
+of its pod templates, and resumes it; the operator's pods come up behind the scheduling gate, and each gets a seat of
+its pod set. So no template needs to name nodes, which few operators allow to change, and a pod that comes late or twice
+waits. For an eviction the object is suspended again; its operator deletes the pods.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+
+from queues.api.api_resources import ApiResource
+from queues.api.metadata import ObjectMeta
+from queues.api.model import Count, Flag, Labels, Model, Text
+from queues.api.names import MUSTER
+from queues.workload import WorkloadKind as KindName
+
+_FIELD = r"[A-Za-z_][A-Za-z0-9_]*"
+_PATH_PATTERN = rf"^$|^{_FIELD}(\.{_FIELD})*$"
+
+#: Names of fields from an object to one of its parts.
+Path = tuple[str, ...]
+
+
+def _fields(value: Any) -> Any:
+    return (tuple(value.split(".")) if value else ()) if isinstance(value, str) else value
+
+
+#: A path as users write it: ``spec.runPolicy.suspend``; "": none.
+FieldPath = Annotated[
+    Path,
+    BeforeValidator(_fields),
+    PlainSerializer(".".join),
+    WithJsonSchema({"type": "string", "pattern": _PATH_PATTERN}),
+]
+
+
+class _ServedKind(Model):
+    """A kind of objects, and where the API server has them."""
+
+    #: ``group/version``.
+    api_version: Text
+    #: Its name in URL paths, rights and policies.
+    plural: Text
+    #: The kind.
+    kind: Text
+
+
+def _resource(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    said = _ServedKind.parse(value)
+    return ApiResource(said.api_version, said.plural, said.kind)
+
+
+def _served(resource: ApiResource) -> dict[str, str]:
+    return {"apiVersion": resource.api_version, "plural": resource.plural, "kind": resource.kind}
+
+
+#: A kind of objects in namespaces: ``apiVersion``, ``plural``, ``kind``.
+ServedKind = Annotated[
+    ApiResource,
+    PlainValidator(_resource, json_schema_input_type=_ServedKind),
+    PlainSerializer(_served),
+    WithJsonSchema(_ServedKind.model_json_schema(by_alias=True)),
+]
+
+
+class PodCount(Model):
+    """A factor of the number of a template's pods. Paths begin where the template's do."""
+
+    #: The number.
+    at: FieldPath
+    #: A number that it does not exceed.
+    most: FieldPath = ()
+    #: A number that it is at least.
+    least: FieldPath = ()
+    #: A flag by which it is 0.
+    unless: FieldPath = ()
+    #: What it is where it is absent.
+    default: Count = 1
+
+
+class FieldValues(Model):
+    """A field with some of its values."""
+
+    #: The field.
+    at: FieldPath
+    #: The values; "" stands for an absent field too.
+    values: tuple[Text, ...]
+
+
+class Templates(Model):
+    """Pod templates at one place of an object: each is a pod set."""
+
+    #: Fields from the object to what has the template, or to the list or map of these.
+    at: FieldPath
+    #: What is there: one template, a list whose elements have one each, or a map whose entries have one each.
+    each: Literal["one", "element", "entry"] = "one"
+    #: Fields from there to the template.
+    template: FieldPath = ()
+    #: Name of the pod set, of one template.
+    name: Text = ""
+    #: The field of an element that has its name. The name of a map's entry is its key.
+    named_by: Text = "name"
+    #: The number of pods is their product; 1 if there are none.
+    counts: tuple[PodCount, ...] = ()
+    #: Where it says what comes before it: a list of names, each with ``Ready`` or ``Complete``.
+    depends_on: FieldPath = ()
+    #: Without it the object cannot be used.
+    needed: Flag = True
+    #: The field by which pods are made of it; absent: they always are.
+    made_if: FieldValues | None = None
+    #: What is there has no pod template; Muster works out what its pods ask for, as its operator does.
+    computed: Literal["", "spark"] = ""
+
+    @property
+    def metadata_at(self) -> Path:
+        """Fields from the place to what has the labels and annotations of the pods."""
+        return () if self.computed else (*self.template, "metadata")
+
+
+class Progress(Model):
+    """Where a status counts what has succeeded and what is ready, by pod set: of what the first of ``counts`` says."""
+
+    #: Fields from the object to the list or map of counts.
+    at: FieldPath
+    #: What is there: a list whose elements are of one pod set each, or a map.
+    each: Literal["element", "entry"]
+    #: The field of an element that has the name of the pod set.
+    named_by: Text = "name"
+    #: The field with the number of those that have succeeded.
+    succeeded: Text = "succeeded"
+    #: The field with the number of those that are ready.
+    ready: Text = "ready"
+    #: Of an object that is suspended they count pods that are made again.
+    stale_while_suspended: Flag = False
+    #: They count batch/v1 Jobs, not pods.
+    of_jobs: Flag = False
+
+
+class Demand(Model):
+    """What an object in a queue has to say: its operator asks it of a suspended object, or Muster relies on it."""
+
+    #: A flag; or, where it has to be absent, a map.
+    at: FieldPath
+    #: ``true``: the flag is set; ``false``: it is not; ``absent``: the map is absent or empty.
+    must: Literal["true", "false", "absent"]
+    #: What the refusal says was found.
+    found: Text
+    #: What the refusal says was expected, and why.
+    expected: Text
+
+
+class FewerPods(Model):
+    """A field that lets fewer pods start together where the operator decides. It is without effect here."""
+
+    #: The number.
+    at: FieldPath
+    #: The pod set; "": all.
+    pod_set: Text = ""
+
+
+class Ended(Model):
+    """How an object shows that it has ended. What is called ``failed``, in any case, says that it has failed."""
+
+    #: Conditions that say so.
+    conditions: tuple[Text, ...] = ()
+    #: Fields of the status that say so, with the values by which they do.
+    fields: tuple[FieldValues, ...] = ()
+
+
+class WorkloadKindSpec(Model):
+    """How objects of the kind wait, what their pods ask for, and how they end."""
+
+    #: The kind, and where the API server has its objects.
+    resource: ServedKind
+    #: The field that suspends an object.
+    suspend: FieldPath = ("spec", "suspend")
+    #: Its pod templates.
+    templates: tuple[Templates, ...]
+    #: How it shows that it has ended.
+    ended: Ended = Ended()
+    #: Where its status counts what has succeeded and what is ready.
+    progress: Progress | None = None
+    #: The field with the name of its priority class; absent: the class of its first template that names one counts.
+    priority_class: FieldPath = ()
+    #: Annotations by which its operator places pods itself, with what to write instead.
+    places_itself: Labels = Field(default_factory=dict)
+    #: Kinds whose controllers make objects of this one, which are no workloads of their own then.
+    made_by: tuple[ServedKind, ...] = ()
+    #: Kinds whose controllers make objects of this one, which are workloads: each is suspended like its object.
+    suspended_with: tuple[ServedKind, ...] = ()
+    #: What an object in a queue has to say.
+    demands: tuple[Demand, ...] = ()
+    #: What ``managedBy``, next to the field that suspends it, says of objects that its operator looks after; empty: the
+    #: kind has no such field.
+    managed_by: tuple[Text, ...] = ()
+    #: Fields that let fewer pods start together where its operator decides. ``muster check`` says that they are without
+    #: effect.
+    fewer_pods: tuple[FewerPods, ...] = ()
+    #: A field that names a queue of its operator, which is without effect as well.
+    other_queue: FieldPath = ()
+
+    @property
+    def kind(self) -> KindName:
+        """The name of the kind, as workloads have it."""
+        return KindName(self.resource.kind.lower())
+
+    @property
+    def managed_by_at(self) -> Path:
+        """Fields from the object to the name of its controller."""
+        return (*self.suspend[:-1], "managedBy")
+
+
+class WorkloadKind(Model):
+    """A WorkloadKind."""
+
+    api_version: Literal["muster.dev/v1alpha1"] = MUSTER
+    kind: Literal["WorkloadKind"] = "WorkloadKind"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadKindSpec

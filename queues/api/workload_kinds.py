@@ -1,0 +1,25 @@
+"""The kinds of other projects that wait by a field that suspends them, as they are shipped: a document for each."""
+
+from importlib.resources import files
+from typing import Final
+
+import yaml
+
+from queues.api.types.workload_kind import WorkloadKind, WorkloadKindSpec
+
+
+def read_kind(text: str) -> WorkloadKind:
+    """A kind from its document in YAML. Raises InvalidDocument, YAMLError."""
+    return WorkloadKind.read(yaml.safe_load(text))
+
+
+def _shipped() -> tuple[WorkloadKindSpec, ...]:
+    folder = files(__package__).joinpath("kinds")
+    documents = sorted(
+        (each for each in folder.iterdir() if each.name.endswith(".yaml")), key=lambda each: each.name
+    )
+    return tuple(read_kind(each.read_text(encoding="utf-8")).spec for each in documents)
+
+
+#: What Muster knows of each of them.
+OPERATOR_KINDS: Final = _shipped()
