@@ -20,9 +20,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from admission.agent.allocations import Allocation, allocations
 from admission.agent.cgroups import pod_of_process
@@ -32,23 +34,22 @@ from admission.agent.cluster.heartbeat import LeaseHeartbeat
 from admission.agent.cluster.node_watch import NodeWatch, WatchedNode
 from admission.agent.cluster.reporter import Report, Reporter
 from admission.agent.device_object import device_document, node_labels
-from admission.agent.device_watch import DeviceWatch, Seen, not_answering
+from admission.agent.device_watch import DeviceWatch, Seen
 from admission.agent.health import DeviceHealth, HealthState, assess
-from admission.agent.kubelet.checkpoint import CheckpointUnreadable, KubeletCheckpoint, KubeletDevices
+from admission.agent.kubelet.checkpoint import (
+    CHECKPOINT,
+    CheckpointUnreadable,
+    KubeletDevices,
+    kubelet_devices,
+)
 from admission.agent.kubelet.registered_resources import (
     offered_devices,
     registered_resources,
     unusual_resources,
 )
 from admission.agent.metrics import AgentMetrics, NodeObservation
-from admission.agent.readings import DeviceEvent, DeviceId, NodeReading
-from admission.agent.remembered import (
-    KnownDevices,
-    is_of_node,
-    remembered,
-    remembered_allocations,
-    remembered_resources,
-)
+from admission.agent.readings import DeviceEvent, DeviceId, NodeReading, all_lost
+from admission.agent.remembered import AgentMemory, KnownDevices, remembered
 from admission.agent.settings import AgentSettings
 from admission.agent.vendors.registry import remedy
 from admission.agent.vendors.vendor import Vendor
@@ -77,7 +78,6 @@ class Parts:
     heartbeat: LeaseHeartbeat
     metrics: AgentMetrics
     rng: random.Random
-    checkpoint: KubeletCheckpoint
     pod_of_pid: Callable[[int], str | None] = pod_of_process
     wake: threading.Event = field(default_factory=threading.Event)
 
@@ -114,9 +114,6 @@ def parts(
         heartbeat=LeaseHeartbeat(client, namespace=AGENT_NAMESPACE, node=name, holder=holder, rng=rng),
         metrics=AgentMetrics(),
         rng=rng,
-        checkpoint=KubeletCheckpoint(
-            Path(settings.kubelet_dir) / "device-plugins/kubelet_internal_checkpoint"
-        ),
         wake=wake,
     )
 
@@ -234,7 +231,7 @@ class Agent:
                 )
             if (reading := self._reading(each)) is not None:
                 reading = replace(reading, began=now - each.age)
-                readings.append(not_answering(reading) if silent else reading)
+                readings.append(all_lost(reading) if silent else reading)
         return readings
 
     def _reading(self, seen: Seen) -> NodeReading | None:
@@ -266,14 +263,13 @@ class Agent:
             self._load_at = ticks + self._backoff.after_failure(float(error.facts.get("retry_after") or 0))
             return False
         self._has_device = stored is not None
-        if not is_of_node(stored, node.uid):
-            logger.info("what was reported before is of another node of this name, and does not count")
-            stored = None
-        self._health = HealthState.from_document(stored)
-        self._resources, self._allocations = remembered_resources(stored), remembered_allocations(stored)
-        for watch in self._parts.devices:
-            start = self._health.driver_starts.get(watch.vendor, "")
-            self._known[watch.vendor] = KnownDevices(remembered(stored, watch.vendor, start))
+        memory = remembered(stored, node.uid)
+        if stored is not None and memory == AgentMemory():
+            logger.info("nothing is known of what was reported before, or it is of another node of this name")
+        self._health = memory.health_state()
+        self._resources, self._allocations = memory.resources, memory.allocations
+        before = {reading.vendor: reading for reading in memory.readings}
+        self._known = {watch.vendor: KnownDevices(before.get(watch.vendor)) for watch in self._parts.devices}
         return True
 
     def _assess(self, readings: Sequence[NodeReading], now: float) -> Mapping[DeviceId, DeviceHealth]:
@@ -315,7 +311,10 @@ class Agent:
         device = None
         if self._has_device:
             offered = offered_devices(readings, kubelet.registered)
-            device = device_document(name, node.uid, readings, health, uses, resources, offered)
+            memory = AgentMemory.of(readings, health, resources, uses)
+            device = device_document(
+                name, node.uid, readings, health, uses, resources, offered, memory.text()
+            )
         self._parts.reporter.offer(
             Report(
                 device=device,
@@ -339,7 +338,7 @@ class Agent:
 
     def _kubelet(self) -> KubeletDevices:
         try:
-            known = self._parts.checkpoint.read()
+            known = kubelet_devices(Path(self._settings.kubelet_dir) / CHECKPOINT)
         except CheckpointUnreadable as unreadable:
             if self._news("checkpoint", True):
                 logger.warning("%s", unreadable)

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from admission.agent.kubelet.checkpoint import GivenDevices
 from admission.agent.kubelet.named_devices import DevicePart, NamedDevices, vendor_of
 from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceId, NodeReading
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allocation:
+class Allocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Devices of a pod: those that the kubelet gave to it, else those that its processes compute on."""
 
     pod_uid: str

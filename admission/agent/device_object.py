@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from admission.agent.allocations import Allocation
-from admission.agent.health.conditions import DeviceHealth, condition_documents, memory_text
+from admission.agent.health.conditions import DeviceHealth, condition_documents
 from admission.agent.readings import SWITCH, DeviceId, DeviceReading, Fabric, MigInstance, NodeReading
 from queues.api import names
 from queues.errors import InvalidQuantity
@@ -49,12 +49,13 @@ def device_document(
     allocations: Sequence[Allocation],
     resources: Mapping[DeviceId, str] = MappingProxyType({}),
     offered: Mapping[DeviceId, bool] = MappingProxyType({}),
+    memory: str = "",
 ) -> Document:
     """The Device object of a node: the same text for the same input, in any order.
 
     A device without an entry in ``health`` is unhealthy: nothing is known of it yet. ``resources``: what devices are
     registered as, where that is not the usual one of their vendor. ``offered``: whether the kubelet may give them to
-    pods, as far as that is known; it is reported for unhealthy ones.
+    pods, as far as that is known; it is reported for unhealthy ones. ``memory``: what the agent has to remember.
     """
     minors = {device.id: device_minor(device) for reading in readings for device in reading.devices}
     minors |= {
@@ -85,7 +86,7 @@ def device_document(
         "metadata": {
             "name": node_name,
             "labels": _given(_labels(readings), _LABELS),
-            "annotations": _annotations(readings, health),
+            "annotations": _annotations(readings) | {names.HEALTH_MEMORY: memory},
             "ownerReferences": [_owner(node_name, node_uid)],
         },
         "spec": {"devices": sorted(devices, key=_place)},
@@ -163,17 +164,14 @@ def _domain(fabric: Fabric | None) -> str:
     return label_value(f"{fabric.cluster}.{fabric.clique}")
 
 
-def _annotations(readings: Sequence[NodeReading], health: Mapping[DeviceId, DeviceHealth]) -> dict[str, str]:
+def _annotations(readings: Sequence[NodeReading]) -> dict[str, str]:
     instances = {
         device.id: [_instance(each) for each in sorted(device.mig_instances, key=_place_on_device)]
         for reading in readings
         for device in reading.devices
         if device.mig_instances
     }
-    found = {names.HEALTH_MEMORY: memory_text(health, readings)}
-    if instances:
-        found[names.MIG_INSTANCES] = _json(instances)
-    return found
+    return {names.MIG_INSTANCES: _json(instances)} if instances else {}
 
 
 def _json(value: Any) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from admission.agent.readings import DeviceEvent, NodeReading, as_lost
+from admission.agent.readings import DeviceEvent, NodeReading
 from admission.agent.vendors.vendor import Vendor, VendorAbsent, VendorFailed
 
 logger = logging.getLogger(__name__)
@@ -146,8 +146,3 @@ class DeviceWatch:
         if told != self._failed:
             logger.error("%s", told, exc_info=exc_info)
         self._failed = told
-
-
-def not_answering(reading: NodeReading) -> NodeReading:
-    """A reading whose devices all count as lost: the library does not answer any more."""
-    return replace(reading, devices=tuple(map(as_lost, reading.devices)))

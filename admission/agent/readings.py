@@ -4,9 +4,11 @@ A field that is ``None`` is unknown: the library, the driver or the device does 
 never becomes zero.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 #: Uuid of a device as its vendor writes it, for instance ``GPU-5f0c…``. It stays with the device across restarts.
 DeviceId = str
@@ -15,8 +17,7 @@ DeviceId = str
 SWITCH: Final = "switch"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigInstance:
+class MigInstance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A part of a device that MIG has made: one compute instance in its GPU instance."""
 
     id: DeviceId
@@ -26,8 +27,7 @@ class MigInstance:
     compute_instance: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowRemapping:
+class RowRemapping(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rows of memory that were replaced by spare ones."""
 
     #: True: a reset of the device makes the remapping effective.
@@ -36,8 +36,7 @@ class RowRemapping:
     failed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fabric:
+class Fabric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The NVLink domain across nodes that a device is in."""
 
     cluster: str
@@ -59,8 +58,7 @@ class RecoveryAction(StrEnum):
     REBOOT_SYSTEM = "reboot-system"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Telemetry:
+class Telemetry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What changes all the time: it is for metrics and thresholds, and is not written to the API server."""
 
     #: Degrees Celsius.
@@ -75,8 +73,7 @@ class Telemetry:
     memory_used_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class Process(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A process that computes on a device."""
 
     pid: int
@@ -84,8 +81,7 @@ class Process:
     instance: DeviceId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceReading:
+class DeviceReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One device. Of a lost one only what does not change is known, from before."""
 
     id: DeviceId
@@ -143,8 +139,7 @@ def as_lost(device: DeviceReading) -> DeviceReading:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeReading:
+class NodeReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All devices of one vendor on a node, by index."""
 
     #: As Koordinator's label has it: ``nvidia``.
@@ -157,6 +152,11 @@ class NodeReading:
     #: When the reading began, in seconds since the epoch. None if unknown.
     began: float | None = None
     devices: tuple[DeviceReading, ...] = ()
+
+
+def all_lost(reading: NodeReading) -> NodeReading:
+    """A reading whose devices all are lost."""
+    return replace(reading, devices=tuple(map(as_lost, reading.devices)))
 
 
 class EventKind(StrEnum):
@@ -172,8 +172,7 @@ class EventKind(StrEnum):
     LOST = "lost"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceEvent:
+class DeviceEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that happened to a device."""
 
     kind: EventKind

@@ -1,18 +1,18 @@
 """Devices as they were reported before: an agent that starts again goes on from them. Pure."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Self
+
+import msgspec
+from msgspec.structs import replace
 
 from admission.agent.allocations import Allocation
-from admission.agent.device_object import GPU, device_minor
-from admission.agent.readings import DeviceId, DeviceReading, MigInstance, NodeReading, as_lost
-from queues.api import names
-from queues.errors import InvalidQuantity
-from queues.resources import quantity
-
-_MIG_MODES: Final = {"enabled": True, "disabled": False}
+from admission.agent.device_object import device_minor
+from admission.agent.health import DeviceHealth, HealthState
+from admission.agent.readings import DeviceId, DeviceReading, NodeReading, all_lost, as_lost
+from queues.api.names import HEALTH_MEMORY
+from queues.json_values import list_at, value_at
 
 
 class KnownDevices:
@@ -82,108 +82,53 @@ def _with_own_minors(devices: Sequence[DeviceReading]) -> tuple[DeviceReading, .
     return tuple(found)
 
 
-def is_of_node(stored: Mapping[str, Any] | None, node_uid: str) -> bool:
-    """Whether a stored Device object is about this Node; False: it is of an earlier one of the same name."""
-    owners = ((stored or {}).get("metadata") or {}).get("ownerReferences") or ()
-    uids = {each.get("uid") for each in owners if each.get("kind") == "Node"}
-    return not uids or node_uid in uids
+class AgentMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What an agent that starts again goes on from: the annotation ``muster.dev/health-memory`` of the Device."""
 
+    #: Devices as they were reported, all of them lost, by vendor.
+    readings: tuple[NodeReading, ...] = ()
+    health: dict[DeviceId, DeviceHealth] = {}
+    #: What devices are registered as, where that is not the usual resource of their vendor.
+    resources: dict[DeviceId, str] = {}
+    #: Which pod had which devices.
+    allocations: tuple[Allocation, ...] = ()
 
-def remembered(stored: Mapping[str, Any] | None, vendor: str, driver_start: str = "") -> NodeReading | None:
-    """The devices of a vendor in a stored Device object, all of them lost. None if it has none of them.
-
-    Of a device only what stays the same is read. One that cannot be read is left out. ``driver_start``: the start of
-    the driver that was known then, with which the next one is compared.
-    """
-    devices, instances = [], _mig_instances(stored)
-    for each in ((stored or {}).get("spec") or {}).get("devices") or ():
-        if (each.get("labels") or {}).get(names.KOORDINATOR_GPU_VENDOR) == vendor and each.get("id"):
-            devices.append(replace(_device(each), mig_instances=instances.get(each["id"], ())))
-    if stored is None or not devices:
-        return None
-    labels = stored["metadata"].get("labels") or {}
-    return NodeReading(
-        vendor=vendor,
-        driver_version=labels.get(names.KOORDINATOR_GPU_DRIVER, ""),
-        driver_start=driver_start,
-        runtime_version=labels.get(names.GPU_RUNTIME, ""),
-        devices=tuple(sorted(devices, key=lambda device: device.index)),
-    )
-
-
-def remembered_resources(stored: Mapping[str, Any] | None) -> dict[DeviceId, str]:
-    """The resources that devices of a stored Device object are registered as, where that is not the usual one."""
-    found = {}
-    for each in ((stored or {}).get("spec") or {}).get("devices") or ():
-        if each.get("id") and (resource := (each.get("labels") or {}).get(names.DEVICE_RESOURCE)):
-            found[each["id"]] = resource
-    return found
-
-
-def remembered_allocations(stored: Mapping[str, Any] | None) -> tuple[Allocation, ...]:
-    """Which pod had which devices, by a stored Device object. MIG instances are not in there."""
-    ids = {
-        each.get("minor"): each["id"]
-        for each in ((stored or {}).get("spec") or {}).get("devices") or ()
-        if each.get("type") == GPU and each.get("id")
-    }
-    entries = [
-        entry
-        for allocation in ((stored or {}).get("status") or {}).get("allocations") or ()
-        if allocation.get("type") == GPU
-        for entry in allocation.get("entries") or ()
-    ]
-    return tuple(
-        Allocation(
-            pod_uid=entry.get("uuid", ""),
-            namespace=entry.get("namespace", ""),
-            name=entry.get("name", ""),
-            devices=tuple(ids[minor] for minor in entry.get("minors") or () if minor in ids),
+    @classmethod
+    def of(
+        cls,
+        readings: Sequence[NodeReading],
+        health: Mapping[DeviceId, DeviceHealth],
+        resources: Mapping[DeviceId, str] = MappingProxyType({}),
+        allocations: Sequence[Allocation] = (),
+    ) -> Self:
+        """What is to be remembered of what is reported now."""
+        return cls(
+            readings=tuple(replace(all_lost(reading), began=None) for reading in readings),
+            health=dict(health),
+            resources=dict(resources),
+            allocations=tuple(allocations),
         )
-        for entry in entries
-    )
+
+    def health_state(self) -> HealthState:
+        """The health from which the next assessment goes on."""
+        starts = {each.vendor: each.driver_start for each in self.readings if each.driver_start}
+        return HealthState(devices=self.health, driver_starts=starts)
+
+    def text(self) -> str:
+        """The value of the annotation: the same for the same memory."""
+        return msgspec.json.encode(self, order="deterministic").decode()
 
 
-def _device(stored: Mapping[str, Any]) -> DeviceReading:
-    labels, topology = stored.get("labels") or {}, stored.get("topology") or {}
-    index, numa = labels.get(names.DEVICE_INDEX, ""), topology.get("nodeID", -1)
-    return DeviceReading(
-        id=stored["id"],
-        index=int(index) if index.isdecimal() else int(stored.get("minor") or 0),
-        minor=stored.get("minor"),
-        module=stored.get("moduleID"),
-        model=labels.get(names.GPU_MODEL, ""),
-        memory_bytes=_bytes((stored.get("resources") or {}).get("koordinator.sh/gpu-memory", "0")),
-        bus_id=topology.get("busID", ""),
-        pcie_root=topology.get("pcieID", ""),
-        numa_node=None if numa < 0 else numa,
-        mig_enabled=_MIG_MODES.get(labels.get(names.MIG_MODE, "")),
-        lost=True,
-    )
-
-
-def _mig_instances(stored: Mapping[str, Any] | None) -> dict[DeviceId, tuple[MigInstance, ...]]:
-    """MIG instances by device. Empty: there are none, or what is stored cannot be read."""
-    text = (((stored or {}).get("metadata") or {}).get("annotations") or {}).get(names.MIG_INSTANCES, "{}")
+def remembered(stored: Mapping[str, Any] | None, node_uid: str) -> AgentMemory:
+    """The memory in a stored Device object. Empty if there is none, if it cannot be read, or if it is about an earlier
+    Node of the same name."""
+    text = value_at(stored, "metadata", "annotations", HEALTH_MEMORY)
+    owners = [
+        each for each in list_at(stored, "metadata", "ownerReferences") if value_at(each, "kind") == "Node"
+    ]
+    if not isinstance(text, str) or node_uid not in [value_at(each, "uid") for each in owners]:
+        return AgentMemory()
     try:
-        return {
-            device: tuple(
-                MigInstance(
-                    id=each["id"],
-                    profile=each["profile"],
-                    gpu_instance=each["gpuInstance"],
-                    compute_instance=each["computeInstance"],
-                )
-                for each in instances
-            )
-            for device, instances in json.loads(text).items()
-        }
-    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
-        return {}
-
-
-def _bytes(text: Any) -> int:
-    try:
-        return int(quantity(text))
-    except InvalidQuantity:
-        return 0
+        return msgspec.json.decode(text.encode(errors="replace"), type=AgentMemory)
+    except (msgspec.MsgspecError, RecursionError):
+        return AgentMemory()

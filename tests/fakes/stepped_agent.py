@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
 from admission.agent.agent import Agent, Parts, parts

@@ -1,8 +1,9 @@
 """Health of all devices of a node: readings, events and a person's marks → conditions. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from admission.agent.health.conditions import (
     FAULTS,
@@ -22,7 +23,7 @@ from admission.agent.readings import DeviceEvent, DeviceId, DeviceReading, Event
 FLAPS: Final = 3
 DAMPING: Final = 600
 
-_NEW: Final = DeviceHealth(healthy=True, conditions=())
+_NEW: Final = DeviceHealth(conditions=())
 #: Of conditions that are not true.
 _NONE: Final = Problem(reason="NoFault", message="")
 _OVER: Final = Problem(reason="Recovered", message="")
@@ -132,8 +133,7 @@ def _concluded(
         before = present.condition(kind)
         if kind in told or before is not None or over.message:
             conditions.append(_condition(before, kind, told.get(kind), over, now))
-    healthy = not any(kind in told for kind in UNHEALTHY)
-    return replace(present, healthy=healthy, conditions=tuple(sorted(conditions, key=lambda each: each.type)))
+    return replace(present, conditions=tuple(sorted(conditions, key=lambda each: each.type)))
 
 
 def _condition(

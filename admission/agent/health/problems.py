@@ -1,8 +1,9 @@
 """What is wrong with a device now: by its reading, and by faults that were reported and are not over. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from admission.agent.health.conditions import (
     FAULTS,

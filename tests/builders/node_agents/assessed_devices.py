@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-from admission.agent.device_object import device_document
+import msgspec
+
 from admission.agent.health import Condition, ConditionType, DeviceHealth, HealthState, assess
 from admission.agent.readings import DeviceEvent, EventKind, NodeReading
+from admission.agent.remembered import AgentMemory
 from tests.builders.node_agents.device_readings import device, node
 
 START = 1_800_000_000
@@ -41,8 +43,8 @@ class Agent:
 
     def restarted(self) -> "Agent":
         """Another agent that knows the stored object only."""
-        stored = device_document("n", "u", self.readings, self.health, ())
-        return Agent(HealthState.from_document(stored), self.now)
+        stored = AgentMemory.of(self.readings, self.health).text()
+        return Agent(msgspec.json.decode(stored, type=AgentMemory).health_state(), self.now)
 
 
 def xid(code: int, on: str | None = "GPU-0") -> DeviceEvent:

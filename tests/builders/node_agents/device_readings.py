@@ -1,8 +1,9 @@
 """Readings of a node's devices, in a line each."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from admission.agent.readings import SWITCH, DeviceReading, NodeReading, RowRemapping, Telemetry
 

@@ -1,14 +1,15 @@
 """Laws of the health of devices over whatever is read and whatever happens, and bugs that break them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 
-from admission.agent.health import assessment, conditions, problems
+from admission.agent.health import assessment, problems
 from admission.agent.health.marks import Marks
+from admission.agent.remembered import AgentMemory
 from admission.agent.xids import XidClass
 from tests.laws.laws import device_health
 from tests.laws.planted.bug import Bug, is_broken_in
@@ -36,12 +37,8 @@ def test_the_health_of_devices_keeps_the_law(law: Callable[[History], None]) -> 
 
 # ── planted bugs ────────────────────────────────────────────────────────────────────────────────────────────────
 
-_read, _condition, _faults, _memory = (
-    problems._of_reading,
-    assessment._condition,
-    problems.faults_after,
-    conditions._memory,
-)
+_read, _condition, _faults = problems._of_reading, assessment._condition, problems.faults_after
+_text = AgentMemory.text
 
 
 def _lost_is_unknown(device: Any, *, hot: bool) -> Any:
@@ -68,8 +65,12 @@ def _told_of_any(faults: Any, events: Any, device: Any, **more: Any) -> Any:
     return _faults(faults, _seen[-2:], device, **more)
 
 
-def _without(part: str) -> Callable[[Any], Any]:
-    return lambda health: {key: value for key, value in _memory(health).items() if key != part}
+def _without(**forgotten: Any) -> Callable[[AgentMemory], str]:
+    def text(memory: AgentMemory) -> str:
+        health = {name: replace(each, **forgotten) for name, each in memory.health.items()}
+        return _text(replace(memory, health=health))
+
+    return text
 
 
 BUGS = (
@@ -94,9 +95,9 @@ BUGS = (
     Bug("every XID counts", problems, "xid_class", lambda code: XidClass.RESET,
         device_health.harmless_xids_change_nothing),
     *(
-        Bug(f"{part} are not stored", conditions, "_memory", _without(part),
+        Bug(f"{part} are not stored", AgentMemory, "text", _without(**{part: nothing}),
             device_health.an_agent_that_starts_again_goes_on_alike)
-        for part in ("faults", "changes", "idleLinks")
+        for part, nothing in (("faults", ()), ("changes", ()), ("idle_links", None))
     ),
     Bug("faults get the time of the assessment", assessment, "faults_after", _told_now,
         device_health.nothing_is_written_while_no_condition_changes),

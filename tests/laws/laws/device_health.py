@@ -1,13 +1,15 @@
 """Laws of the health of devices: a function takes a history and raises where the law is broken."""
 
-import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import replace as with_changes
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from admission.agent.device_object import device_document, difference
-from admission.agent.health import ConditionType, HealthState
+from admission.agent.health import ConditionType
 from admission.agent.readings import DeviceEvent, DeviceReading, EventKind, RecoveryAction
+from admission.agent.remembered import AgentMemory, remembered
 from admission.agent.xids import XidClass, xid_class
 from tests.laws.worlds.device_health import (
     DEVICES,
@@ -62,7 +64,7 @@ def _without_hardware(step: Step) -> Step:
     kept = [
         each for each in step.events if each.code is None or xid_class(each.code) is not XidClass.HARDWARE
     ]
-    return replace(step, events=tuple(kept))
+    return with_changes(step, events=tuple(kept))
 
 
 def since_moves_only_with_the_status(history: History) -> None:
@@ -81,19 +83,20 @@ def an_assessment_depends_on_its_input_only(history: History) -> None:
     found = assessed(history)
     assert assessed(history) == found
     other_order = tuple(
-        replace(step, reading=replace(step.reading, devices=step.reading.devices[::-1])) for step in history
+        with_changes(step, reading=replace(step.reading, devices=step.reading.devices[::-1]))
+        for step in history
     )
     assert [each.health for each in assessed(other_order)] == [each.health for each in found]
     for name in DEVICES:
         own = tuple(
-            replace(step, events=tuple(each for each in step.events if each.device in (None, name)))
+            with_changes(step, events=tuple(each for each in step.events if each.device in (None, name)))
             for step in history
         )
         assert [each.health.get(name) for each in assessed(own)] == [each.health.get(name) for each in found]
 
 
 def harmless_xids_change_nothing(history: History) -> None:
-    more = tuple(replace(step, events=(*step.events, *_harmless())) for step in history)
+    more = tuple(with_changes(step, events=(*step.events, *_harmless())) for step in history)
     assert [each.health for each in assessed(more)] == [each.health for each in assessed(history)]
 
 
@@ -104,14 +107,14 @@ def _harmless() -> Iterable[DeviceEvent]:
 def an_agent_that_starts_again_goes_on_alike(history: History) -> None:
     """From the stored object, at each step."""
     for each in assessed(history):
-        stored = json.loads(json.dumps(_document(each)))
-        assert HealthState.from_document(stored) == each.state
+        stored = remembered(_document(each), "u").health_state()
+        assert (stored.devices, stored.driver_starts) == (each.health, each.state.driver_starts)
 
 
 def nothing_is_written_while_no_condition_changes(history: History) -> None:
     """Time passes, and the same is read: the object stays the same unless a condition has changed."""
     for each in assessed(history):
-        (later,) = assessed((replace(each.step, after=60, events=()),), each.state, each.now)
+        (later,) = assessed((with_changes(each.step, after=60, events=()),), each.state, each.now)
         if [health.conditions for health in each.health.values()] == [
             health.conditions for health in later.health.values()
         ]:
@@ -119,4 +122,5 @@ def nothing_is_written_while_no_condition_changes(history: History) -> None:
 
 
 def _document(found: Assessed) -> dict[str, Any]:
-    return device_document("n", "u", [found.step.reading], found.health, ())
+    memory = AgentMemory.of([found.step.reading], found.health).text()
+    return device_document("n", "u", [found.step.reading], found.health, (), memory=memory)

@@ -1,12 +1,12 @@
 """One device in one session of NVML: what it is, and how it is now."""
 
 import ctypes
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
 import pynvml
+from msgspec.structs import replace
 
 from admission.agent.readings import (
     DeviceId,

@@ -4,11 +4,11 @@ import json
 import logging
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.device_watch import DeviceWatch
@@ -207,7 +207,7 @@ def _reasons(agent: SteppedAgent) -> dict[str, str]:
 
 def test_a_lost_device_stays_lost_over_a_restart_and_no_mark_moves_to_another_device(tmp_path: Path) -> None:
     agent = SteppedAgent(tmp_path, reading(3))
-    agent.seen.node = replace(NODE, mark="1=fans")
+    agent.seen.node = WatchedNode(uid=NODE.uid, mark="1=fans")
     agent.turn()
     agent.library.answer = _without_the_first(3)
     agent.turn()

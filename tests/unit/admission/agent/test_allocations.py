@@ -35,7 +35,7 @@ def node(*devices, vendor="nvidia"):
 
 
 def gave(pod, *ids, resource="nvidia.com/gpu"):
-    return GivenDevices(pod_uid=pod.kubelet_uid, container="main", resource=resource, ids=ids)
+    return GivenDevices(pod_uid=pod.kubelet_uid, resource=resource, ids=ids)
 
 
 def pods(*found):
@@ -79,7 +79,7 @@ def test_what_processes_use_beside_what_was_given_is_no_allocation():
 
 def test_pods_that_are_gone_have_nothing():
     readings = node(gpu(0, 100), gpu(1, 300))
-    gone = GivenDevices(pod_uid="u-gone", container="main", resource="nvidia.com/gpu", ids=("GPU-1",))
+    gone = GivenDevices(pod_uid="u-gone", resource="nvidia.com/gpu", ids=("GPU-1",))
     assert allocations(readings, pods(), [gone, gave(TRAIN, "GPU-0")], PIDS.get) == ()
 
 

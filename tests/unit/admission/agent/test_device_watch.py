@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from admission.agent.device_watch import DeviceWatch, not_answering
+from admission.agent.device_watch import DeviceWatch
 from admission.agent.readings import DeviceEvent, DeviceReading, EventKind, NodeReading, Process, Telemetry
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from tests.fakes.stepped_agent import ScriptedDevices, reading
@@ -164,13 +164,6 @@ def test_an_event_is_seen_although_the_reading_that_it_causes_hangs(watched: _Wa
     assert hanging.wait(LIMIT)
     assert watched.watch.take().events == (XID,)
     done.set()
-
-
-def test_devices_of_a_silent_library_are_lost_with_what_stays_the_same() -> None:
-    (device,) = not_answering(READING).devices
-    assert (device.id, device.model, device.lost) == ("GPU-0", "H100", True)
-    assert device.processes == ()
-    assert device.telemetry == Telemetry()
 
 
 @pytest.mark.parametrize("is_recovered", [False, True])

@@ -4,7 +4,6 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +163,7 @@ def test_a_queue_without_pods_is_forgotten_after_an_hour(told: _Told) -> None:
 
 def test_pods_without_a_queue_are_not_counted(told: _Told) -> None:
     for ticks in (0, 10):
-        told.observe(reading(1), ticks, **_has(replace(POD, queue="")))
+        told.observe(reading(1), ticks, **_has(running_pod(queue="")))
     assert told.series("muster_gpu_admitted_seconds_total") == {}
 
 
@@ -174,7 +173,7 @@ def test_health_is_told_with_the_reason(told: _Told) -> None:
         Condition(type=ConditionType.XID_FAULT, status=True, reason="Xid79", since=1),
         Condition(type=ConditionType.LINK_DOWN, status=False, reason="Well", since=1),
     )
-    told.observe(reading(1), 0, health={"GPU-0": DeviceHealth(healthy=False, conditions=conditions)})
+    told.observe(reading(1), 0, health={"GPU-0": DeviceHealth(conditions=conditions)})
     assert list(told.series("muster_gpu_healthy").values()) == [0]
     (labels,) = told.series("muster_gpu_condition")
     assert dict(labels) == {"gpu": "0", "uuid": "GPU-0", "type": "XidFault", "reason": "Xid79"}

@@ -1,17 +1,18 @@
 """Devices that were reported before: numbers stay with devices, and one that is missing is lost."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from admission.agent.allocations import Allocation
 from admission.agent.device_object import device_document
-from admission.agent.readings import DeviceReading, MigInstance, NodeReading, Process
-from admission.agent.remembered import KnownDevices, is_of_node, remembered, remembered_allocations
-from queues.api.names import MIG_INSTANCES
+from admission.agent.readings import DeviceReading, MigInstance, NodeReading
+from admission.agent.remembered import AgentMemory, KnownDevices, remembered
+from queues.api.names import HEALTH_MEMORY
 
 
 def gpu(name: str, index: int, **fields: object) -> DeviceReading:
@@ -27,6 +28,17 @@ def numbers(reading: NodeReading) -> dict[str, int]:
     return {device.id: device.index for device in reading.devices}
 
 
+def stored(*readings: NodeReading, uses: Sequence[Allocation] = ()) -> dict[str, Any]:
+    """The Device object of these."""
+    memory = AgentMemory.of(readings, {}, allocations=uses)
+    return device_document("n", "u", readings, {}, uses, memory=memory.text())
+
+
+def again(reading: NodeReading) -> KnownDevices:
+    """What an agent knows that starts where these were reported."""
+    return KnownDevices(remembered(stored(reading), "u").readings[0])
+
+
 def lost(reading: NodeReading) -> list[str]:
     return [device.id for device in reading.devices if device.lost]
 
@@ -39,7 +51,7 @@ WITHOUT_THE_FIRST = node(gpu("1b", 0), gpu("1c", 1))
 @pytest.fixture
 def known() -> KnownDevices:
     """What an agent knows that starts where these three were reported."""
-    return KnownDevices(remembered(device_document("n", "u", [THREE], {}, ()), "nvidia"))
+    return again(THREE)
 
 
 def test_a_device_that_is_missing_in_the_first_reading_is_lost_and_the_others_keep_their_numbers(
@@ -99,18 +111,16 @@ def test_what_is_lost_is_forgotten_on_demand_and_is_a_new_device_when_it_is_back
 def test_a_device_keeps_its_number_over_any_restarts_and_is_lost_exactly_while_it_is_not_there(
     reads: list[tuple[bool, list[str]]],
 ) -> None:
-    known = KnownDevices()
-    stored: dict[str, object] | None = None
+    known, found = KnownDevices(), None
     indices: dict[str, int] = {}
     for restarted, names in reads:
         if restarted:
-            known = KnownDevices(remembered(stored, "nvidia"))
+            known = KnownDevices() if found is None else again(found)
         there = [
             DeviceReading(id=name, index=place, minor=place, model="model", memory_bytes=1)
             for place, name in enumerate(names)
         ]
         found = known.settle(node(*there))
-        stored = device_document("n", "u", [found], {}, ())
         for device in found.devices:
             assert indices.setdefault(device.id, device.index) == device.index
         assert {device.id for device in found.devices} == set(indices)
@@ -122,26 +132,20 @@ def test_a_device_keeps_its_number_over_any_restarts_and_is_lost_exactly_while_i
             assert len(set(numbers_of)) == len(found.devices)
 
 
-def test_a_device_object_of_another_node_of_the_same_name_is_told_apart() -> None:
-    stored = device_document("n", "u", [THREE], {}, ())
-    assert is_of_node(stored, "u")
-    assert not is_of_node(stored, "u2")
-    assert is_of_node(None, "u2"), "nothing is stored of anybody"
-    assert is_of_node({"metadata": {}}, "u2"), "it does not say of whom it is"
+@pytest.mark.parametrize(
+    "text", [None, 3, "", "{", "[" * 100_000, "[]", '{"health": {"GPU-0": 1}}', "\ud800"]
+)
+def test_of_an_object_that_cannot_be_read_or_is_of_another_node_nothing_is_remembered(text: Any) -> None:
+    assert remembered(None, "u") == remembered({"metadata": 3}, "u") == AgentMemory()
+    assert remembered(stored(THREE), "u2") == AgentMemory()
+    spoiled = stored(THREE)
+    spoiled["metadata"]["annotations"][HEALTH_MEMORY] = text
+    assert remembered(spoiled, "u") == AgentMemory()
 
 
-def test_which_pod_had_which_device_is_read_from_the_object() -> None:
-    reading = node(gpu("1a", 0, minor=5), gpu("1b", 1, minor=4, processes=(Process(pid=7),)))
-    uses = [
-        Allocation(pod_uid="u-a", namespace="ml", name="a", devices=("GPU-1a", "GPU-1b")),
-        Allocation(pod_uid="u-b", namespace="ml", name="b", devices=("GPU-1b",)),
-    ]
-    found = remembered_allocations(device_document("n", "u", [reading], {}, uses))
-    assert [(each.name, each.pod_uid, set(each.devices)) for each in found] == [
-        ("a", "u-a", {"GPU-1a", "GPU-1b"}),
-        ("b", "u-b", {"GPU-1b"}),
-    ]
-    assert remembered_allocations(None) == ()
+def test_which_pod_had_which_device_is_remembered() -> None:
+    uses = (Allocation(pod_uid="u-a", namespace="ml", name="a", devices=("GPU-1a", "GPU-1b")),)
+    assert remembered(stored(THREE, uses=uses), "u").allocations == uses
 
 
 PART = MigInstance(id="MIG-1", profile="1g.10gb", gpu_instance=1, compute_instance=0)
@@ -157,15 +161,5 @@ def test_a_device_that_is_lost_has_the_parts_that_it_had() -> None:
 
 
 def test_a_device_that_is_missing_at_the_start_has_the_parts_that_were_reported() -> None:
-    stored = device_document("n", "u", [node(CUT, gpu("1b", 1))], {}, ())
-    found = KnownDevices(remembered(stored, "nvidia")).settle(node(gpu("1b", 0))).devices[0]
+    found = again(node(CUT, gpu("1b", 1))).settle(node(gpu("1b", 0))).devices[0]
     assert (found.id, found.mig_enabled, found.mig_instances) == ("GPU-1a", True, (PART,))
-
-
-@pytest.mark.parametrize("text", ["[", "[" * 100_000, "[]", '{"GPU-1a": [{}]}', '{"GPU-1a": 1}'])
-def test_parts_that_cannot_be_read_are_left_out(text: str) -> None:
-    stored = device_document("n", "u", [node(CUT)], {}, ())
-    stored["metadata"]["annotations"][MIG_INSTANCES] = text
-    found = remembered(stored, "nvidia")
-    assert found is not None
-    assert found.devices[0].mig_instances == ()

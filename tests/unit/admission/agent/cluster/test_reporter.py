@@ -10,7 +10,7 @@ import pytest
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.cluster.reporter import PACE, Report, Reporter, label_changes
 from admission.agent.device_object import device_document
-from admission.agent.health import DeviceHealth
+from admission.agent.health import Condition, ConditionType, DeviceHealth
 from admission.agent.readings import DeviceReading, NodeReading
 from queues.errors import ApiRefused, TooManyRequests
 from tests.fakes.agent_api import AgentApi, unavailable
@@ -62,7 +62,8 @@ def _report(
         for index in range(len(temperatures) or 1)
     ]
     reading = NodeReading(vendor="nvidia", devices=tuple(devices))
-    health = {device.id: DeviceHealth(healthy=healthy, conditions=()) for device in devices}
+    sum_of_all = Condition(type=ConditionType.HEALTHY, status=healthy, reason="", since=0)
+    health = {device.id: DeviceHealth(conditions=(sum_of_all,)) for device in devices}
     document = device_document("n1", "uid-1", [reading], health, ())
     return Report(device=document, labels=labels, node_labels=node_labels)
 
