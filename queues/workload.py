@@ -17,6 +17,8 @@ AdmissionId = NewType("AdmissionId", int)
 
 #: Key of the requirement, of a node's name, that leaves out nodes whose pods the stock scheduler refused.
 NOT_REFUSED: Final = "muster.dev/not-refused"
+#: Key of the requirement, which every node meets, of terms that leave out nodes whose volumes others have now.
+NOT_TAKEN: Final = "muster.dev/not-taken"
 
 #: The queue of objects that name one which no Queue can be called; it is no DNS name itself.
 UNUSABLE_QUEUE = QueueName("?")
@@ -170,6 +172,14 @@ class NodeFilter:
         terms = [tuple(each for each in term if each.key != NOT_REFUSED) for term in self.affinity]
         # The term had nothing else: it is none of the pod's own.
         return replace(self, affinity=() if terms == [()] else tuple(terms))
+
+    def lasting(self) -> "NodeFilter":
+        """The same nodes, and those that are left out only for what passes: refusals, and volumes that others have."""
+        nodes = self.with_refused()
+        also = tuple(
+            terms for terms in nodes.also if not any(each.key == NOT_TAKEN for term in terms for each in term)
+        )
+        return nodes if also == nodes.also else replace(nodes, also=also)
 
 
 #: No conditions on labels, no tolerations.

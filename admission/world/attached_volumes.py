@@ -1,23 +1,27 @@
 """How many volumes nodes attach: the limits of their drivers, and what counts against them.
 
 As kube-scheduler's plugin NodeVolumeLimits counts them: volumes of one driver on the pods of a node, each volume once.
-A claim without a volume counts by the provisioner of its StorageClass. As long as volumes are not watched, or no node
-has a limit, only workloads with volumes are listed. From then on pod sets, and bound pods without a seat, are noted
-with their volumes.
+A claim without a volume counts by the provisioner of its StorageClass. Where that makes none, it counts by the class: a
+node attaches as many as administrators made on it, and those that are not free count. As long as volumes are not
+watched, or no node has a limit, only workloads with volumes are listed. From then on pod sets, and bound pods without a
+seat, are noted with their volumes.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
+from admission.engine.nodes.levels import HOST
 from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import NodeFact
 from admission.facts.pods import PodFact
 from admission.facts.volumes import CsiNodeFact, Place, PodVolume, claims_of
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.kinds import support_of
 from admission.workloads.state import WorkloadState
-from admission.world.admissions import KeyIndex
-from admission.world.volumes import VolumeFacts
+from admission.world.admissions import KeyIndex, replaced
+from admission.world.volumes import VolumeFacts, VolumeOfNode
 from queues.workload import ATTACHED, HostPort, NodeName, Workload, WorkloadKey
 
 #: Driver and name of a volume; "": it is made for the pod and has no name yet.
@@ -35,10 +39,14 @@ class AttachedVolumes:
         states: Mapping[WorkloadKey, WorkloadState],
         facts: Mapping[WorkloadKey, WorkloadFact],
         has_seat: Callable[[str], bool],
+        nodes: Mapping[NodeName, NodeFact],
     ) -> None:
         """``has_seat``: whether the pod with this uid does."""
         self._volumes, self._states, self._facts, self._has_seat = volumes, states, facts, has_seat
+        self._nodes = nodes
         self._by_node: dict[NodeName, Mapping[str, int]] = {}
+        #: Volumes that administrators made on single nodes, by name.
+        self._of_nodes: dict[str, VolumeOfNode] = {}
         #: Drivers with a limit, and on how many nodes.
         self._nodes_of = Counter[str]()
         #: Drivers whose volumes count now.
@@ -60,7 +68,11 @@ class AttachedVolumes:
     def limits(self) -> Mapping[NodeName, Mapping[str, int]]:
         """Volumes that a node can attach, by driver."""
         if self._limits is None:
-            self._limits = dict(self._by_node) if self._drivers else _NO_LIMITS
+            limits = dict(self._by_node) if self._drivers else {}
+            for node, volume in self._on_nodes():
+                of_node = limits.get(node, {})
+                limits[node] = {**of_node, volume.driver: of_node.get(volume.driver, 0) + 1}
+            self._limits = limits
         return self._limits
 
     @property
@@ -83,11 +95,16 @@ class AttachedVolumes:
             case FactKind.VOLUMES_WATCHED, _:
                 if not self._volumes.is_synced:
                     self._by_node.clear()
+                    self._of_nodes.clear()
                     self._nodes_of.clear()
                 self._count_drivers()
             case FactKind.STORAGE_CLASS, _:
+                for name in self._volumes.names():
+                    self._put_volume(name)
                 self._outdate()
             case _:
+                if change.kind is FactKind.VOLUME:
+                    self._put_volume(change.key)
                 for claim in claims:
                     self._stale_workloads.update(self._workloads_with.of(claim))
                     self._stale_pods.update(self._pods_with.of(claim))
@@ -146,8 +163,17 @@ class AttachedVolumes:
         return ((key, self._states[key]) for key in keys if key in self._states)
 
     def noted_pods(self) -> Iterable[tuple[NodeName, tuple[HostPort, ...]]]:
-        """Pods without a seat that have such volumes: their node, and what they are noted with."""
-        return self._noted.values()
+        """Pods without a seat that have such volumes: their node, and what they are noted with. Volumes on nodes that
+        are not free are noted in the same way, whether a pod has them or not."""
+        taken = ((node, volume) for node, volume in self._on_nodes() if not volume.is_free)
+        return chain(
+            self._noted.values(), ((node, (HostPort(1, ATTACHED, volume.driver),)) for node, volume in taken)
+        )
+
+    def note_node(self) -> None:
+        """A node came or went, or its labels changed."""
+        if self._of_nodes:
+            self._limits = None
 
     # ── limits ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -161,6 +187,26 @@ class AttachedVolumes:
         self._nodes_of.subtract(before.keys())
         if self._volumes.is_synced:
             self._count_drivers()
+
+    def _put_volume(self, name: str) -> None:
+        volume = self._volumes.of_node(name)
+        before = replaced(self._of_nodes, name, volume)
+        if before == volume:
+            return
+        self._nodes_of.update([volume.driver] if volume is not None else [])
+        self._nodes_of.subtract([before.driver] if before is not None else [])
+        self._limits = None
+        if self._volumes.is_synced:
+            self._count_drivers()
+
+    def _on_nodes(self) -> Iterator[tuple[NodeName, VolumeOfNode]]:
+        """Volumes that administrators made on single nodes, with the node; none as long as volumes do not count."""
+        if not self._drivers or not self._of_nodes:
+            return
+        hosts = {fact.labels.get(HOST, name): name for name, fact in self._nodes.items()}
+        for volume in self._of_nodes.values():
+            if (node := hosts.get(volume.host)) is not None:
+                yield node, volume
 
     def _count_drivers(self) -> None:
         """Limits changed, or volumes are watched now, or not any more."""

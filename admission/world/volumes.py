@@ -7,9 +7,10 @@ with volumes waits (``is_needed``); until they are, it waits for them, a short t
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.decode.fields import one
+from admission.engine.nodes.levels import HOST
 from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodFact
 from admission.facts.volumes import (
@@ -27,7 +28,7 @@ from admission.workloads.seats import is_live
 from admission.world.admissions import KeyIndex
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, listed
-from queues.workload import NodeFilter, Obstacle, PodSet, Requirement, WorkloadKey
+from queues.workload import NOT_TAKEN, NodeFilter, Obstacle, PodSet, Requirement, WorkloadKey
 
 #: Kinds of facts that ``VolumeFacts.observe`` takes.
 ABOUT_VOLUMES: Final = frozenset(
@@ -47,6 +48,19 @@ _AWAITED: Final = 10
 _KEPT: Final = 600
 
 _Subject = tuple[FactKind, str]
+#: A part of terms for volumes that are free now.
+_FREE_NOW: Final = Requirement(NOT_TAKEN, "DoesNotExist")
+
+
+class VolumeOfNode(NamedTuple):
+    """A volume on one node. A claim has it alone, so the node attaches as many of its class as there are."""
+
+    #: The node, as its label for the host says.
+    host: str
+    #: Its StorageClass, as a driver.
+    driver: str
+    #: A claim may still get it.
+    is_free: bool
 
 
 @dataclass(slots=True)
@@ -155,9 +169,28 @@ class VolumeFacts:
         class_ = self._class(
             claim.storage_class if claim is not None else volume.storage_class, claim is None
         )
-        if class_ is None or class_.provisioner == _NO_PROVISIONER:
+        if class_ is None:
             return None
-        return class_.provisioner, f"claim {namespace}/{volume.claim}" if volume.claim else ""
+        driver = class_.provisioner
+        if driver == _NO_PROVISIONER:
+            if claim is not None and claim.volume:
+                return None  # the volume is not free, and counts itself
+            driver = _driver_of_class(class_.name)
+        return driver, f"claim {namespace}/{volume.claim}" if volume.claim else ""
+
+    def of_node(self, name: str) -> "VolumeOfNode | None":
+        """A volume that an administrator made on one node for claims that wait for their first pod. None for others."""
+        if (volume := self._volumes.get(name)) is None or (host := _host_of(volume)) is None:
+            return None
+        class_ = self._classes.get(volume.storage_class)
+        if class_ is None or not class_.waits or class_.provisioner != _NO_PROVISIONER:
+            return None
+        is_free = volume.is_available and volume.claim is None
+        return VolumeOfNode(host, _driver_of_class(class_.name), is_free)
+
+    def names(self) -> Iterable[str]:
+        """Names of the volumes."""
+        return self._volumes
 
     def put_pod(self, uid: str, pod: PodFact | None) -> set[WorkloadKey]:
         """A pod appeared, changed or went away; the workloads that waited for its volumes."""
@@ -345,7 +378,7 @@ class VolumeFacts:
                     continue
                 if len(volume.nodes) != 1:
                     return  # anywhere, or more than can be said together
-                terms += volume.nodes[0]
+                terms += ((*term, _FREE_NOW) if term else term for term in volume.nodes[0])
         if not terms:
             named = f"PersistentVolumeClaim {claim.name}" if claim.name else "a claim of each pod"
             answer.waits(
@@ -378,6 +411,19 @@ def _put(facts: dict, key: object, fact: object | None) -> None:  # type: ignore
     facts.pop(key, None)
     if fact is not None:
         facts[key] = fact
+
+
+def _driver_of_class(name: str) -> str:
+    """What counts as the driver of volumes that are made before they are asked for."""
+    return f"StorageClass {name}"
+
+
+def _host_of(volume: VolumeFact) -> str | None:
+    """The only host on which a volume can be used. None if there may be several."""
+    match volume.nodes:
+        case [[[Requirement(key=key, operator="In", values=[host]), *_]], *_] if key == HOST:
+            return host
+    return None
 
 
 def _may_bind(claim: VolumeClaimFact, volume: VolumeFact, class_: str) -> bool:

@@ -98,7 +98,7 @@ class World:
         self.snapshot_rows = SnapshotRows(
             self.node_inventory,
             PodRelations(self.states, self.facts, self.queue_permissions.labels, self._seatless_pods),
-            AttachedVolumes(self.volumes, self.states, self.facts, self._has_seat),
+            AttachedVolumes(self.volumes, self.states, self.facts, self._has_seat, self.node_inventory.nodes),
         )
         # What only this term has seen.
         self.templates, self.larger_pods = TemplateIndex(timeouts.dry_run), LargerPods()
@@ -317,6 +317,8 @@ class World:
         before = self.node_inventory.nodes.get(name)
         self.node_inventory.put_node(name, fact)
         self.snapshot_is_stale = True
+        if before is None or fact is None or before.labels != fact.labels:
+            self.snapshot_rows.attached_volumes.note_node()
         has_changed = before is None or fact is None or before.offer() != fact.offer()
         seated = self.admission_index.seated_on(name) if has_changed else set()
         return seated | self.refused_nodes.put_node(name, before, fact)

@@ -17,7 +17,7 @@ from admission.world.attached_volumes import AttachedVolumes
 from admission.world.volumes import VolumeFacts
 from queues.plan import Plan
 from tests.builders.facts import NOW, world
-from tests.laws.worlds.attach_limits import DRIVERS, Case, claimed, drawn, made
+from tests.laws.worlds.attach_limits import DRIVERS, LOCAL, Case, claimed, drawn, made
 
 #: The first of them are run always.
 ALWAYS, EVERY = range(300), range(300, 4000)
@@ -33,6 +33,19 @@ EXAMPLES = {
         bound={"a": (BLOCK, "h"), "b": (BLOCK, "h")},
         running=[(claimed("a"), "n0")],
         gangs=[[(1, claimed("b"))]],
+    ),
+    "the only volume of a node is promised to the pod that runs there": Case(
+        {"n0": 8, "n1": 8},
+        {},
+        local={"n0": [True], "n1": [False, True]},
+        seated=(["n0"], made(LOCAL)),
+        gangs=[[(1, made(LOCAL))]],
+    ),
+    "the second gang of the turn gets another volume": Case(
+        {"n0": 8, "n1": 8},
+        {},
+        local={"n0": [True], "n1": [False]},
+        gangs=[[(1, made(LOCAL))], [(1, made(LOCAL))]],
     ),
     "two tasks that have to be mixed": Case(
         {"n0": 5, "n1": 5},
@@ -111,6 +124,11 @@ def _by_class(self: VolumeFacts, namespace: str, volume: Any) -> Any:
     return found and (found[0], f"claim {namespace}/{volume.claim}" if volume.claim else "")
 
 
+def _free_ones(self: AttachedVolumes) -> Any:
+    return ((at, volume._replace(is_free=True)) for at, volume in _on_nodes(self))
+
+
+_on_nodes = AttachedVolumes._on_nodes
 _take, _attach, _attached_as = Trial.take, HostPorts._attach, VolumeFacts.attached_as
 _unlimited: Any = lambda self, limits: self  # noqa: E731
 
@@ -118,6 +136,7 @@ BUGS = {
     "limits are not read": (NodeTable, "with_attach_limits", _unlimited),
     "pods of one gang on a node count as one": (Trial, "take", _once_for_each_node),
     "a volume of several pods counts for each": (HostPorts, "_attach", _each_time),
+    "local volumes that others have are free": (AttachedVolumes, "_on_nodes", _free_ones),
     "a volume is named by its claim": (VolumeFacts, "attached_as", _by_class),
     "pods without a seat have no volumes": (AttachedVolumes, "noted_pods", lambda self: ()),
     "tasks are placed one after the other only": (gangs, "related_seats", lambda *_: reasons.nothing_missing()),

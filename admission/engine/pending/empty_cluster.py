@@ -255,8 +255,8 @@ class EmptyCluster:
         )
 
     def _mask(self, pods: PodSet, flavor: FlavorName | None) -> Mask:
-        """(N,) nodes of a flavor (of any if None) for the pods, also where the stock scheduler refused them."""
-        mask = self.trial.layout.allowed(pods.nodes.with_refused())
+        """(N,) nodes of a flavor (of any if None) for the pods, those included that they cannot use for now."""
+        mask = self.trial.layout.allowed(pods.nodes.lasting())
         return mask if flavor is None else mask & self.trial.layout.of_flavor(flavor)
 
     def _room(self, pods: PodSet, mask: Mask) -> Amounts:
@@ -328,7 +328,7 @@ class EmptyCluster:
 
 def _takes(growth: FlavorGrowth, pods: PodSet) -> bool:
     """Whether the largest node that can be added to a flavor takes a pod of a set."""
-    return growth.holds(pods.takes) and may_be_chosen(pods.nodes.with_refused(), growth.labels)
+    return growth.holds(pods.takes) and may_be_chosen(pods.nodes.lasting(), growth.labels)
 
 
 def _due(workload: Workload, request: ClassRequest) -> list[tuple[PodSet, int]]:

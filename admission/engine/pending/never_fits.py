@@ -84,7 +84,7 @@ def beyond_nodes(
     ``flavors``: of the queue.
     """
     if not mask.any():
-        return _no_node(trial, pods.nodes.with_refused(), flavors)
+        return _no_node(trial, pods.nodes.lasting(), flavors)
     if not room.any():
         return _pod_too_large(trial, pods, mask)
     shape = reasons.shape_text(pods.takes, in_one_island=pods.in_one_island)

@@ -1,6 +1,7 @@
 """Small random clusters whose nodes attach few volumes, as manifests, with gangs that have claims; and an evaluator.
 
-The evaluator says what kube-scheduler's plugin NodeVolumeLimits says, from the manifests alone.
+The evaluator says what kube-scheduler's plugins NodeVolumeLimits and VolumeBinding say, from the manifests alone. Of
+local volumes a node has some, each for one claim.
 """
 
 from collections import Counter
@@ -23,7 +24,9 @@ from admission.decode.volumes import (
     volume_claim_fact,
     volume_fact,
 )
+from admission.engine.nodes.levels import HOST
 from admission.facts.changes import Change, Fact, FactKind
+from admission.facts.cluster import NodeFact
 from admission.facts.workloads import WorkloadFact
 from admission.wire import WirePod
 from admission.workloads.kinds.volcano_job import WireVolcanoJob, volcano_job_fact
@@ -38,6 +41,8 @@ Manifest = dict[str, Any]
 Volume = tuple[str, str]
 
 DRIVERS: Final = ("block.example", "file.example")
+#: A class of volumes that administrators made on nodes.
+LOCAL: Final = "local"
 NAMESPACE: Final = "ns"
 
 
@@ -65,6 +70,8 @@ class Case:
     nodes: Mapping[str, int]
     #: Volumes that a node attaches, by driver; a driver may be left out.
     limits: Mapping[str, Mapping[str, int]]
+    #: Local volumes of each node: whether a claim may still get it.
+    local: Mapping[str, Sequence[bool]] = field(default_factory=dict)
     #: Bound claims: their volumes (driver "" for one of another kind).
     bound: Mapping[str, Volume] = field(default_factory=dict)
     #: Claims that wait for their first pod, with their class. Classes are named after their driver.
@@ -81,7 +88,7 @@ class Case:
     # ── as the cluster shows it ─────────────────────────────────────────────────────────────────────────────
 
     def facts(self) -> list[Fact]:
-        found: list[Fact] = [queue("team"), *(node(name, count=gpus) for name, gpus in self.nodes.items())]
+        found: list[Fact] = [queue("team"), *(self.node(name) for name in self.nodes)]
         for number, (volumes, at) in enumerate(self.running):
             pod = {
                 "metadata": {"name": f"r{number}", "namespace": NAMESPACE, "uid": f"r{number}"},
@@ -92,6 +99,9 @@ class Case:
         for ordinal, at in enumerate(self.seated[0]):
             found.append(released(f"s{ordinal}", f"t0/{ordinal}", at, owner=self.key(-1), owner_name="g-1"))
         return [*found, *(self.job(number) for number in range(-1, len(self.gangs)) if self.tasks(number))]
+
+    def node(self, name: str) -> NodeFact:
+        return node(name, count=self.nodes[name], labels={HOST: f"{name}.example"})
 
     def admissions(self) -> list[Admission]:
         nodes = " ".join(self.seated[0])
@@ -114,15 +124,32 @@ class Case:
                 spec["volumeName"] = f"pv-{name}"
             found = volume_claim_fact(msgspec.convert({"metadata": meta, "spec": spec}, WireVolumeClaim))
             changes.append(Change(FactKind.VOLUME_CLAIM, name, found))
-        for driver in DRIVERS:
+        for at, volumes in self.local.items():
+            changes += (self.local_volume(at, number, is_free) for number, is_free in enumerate(volumes))
+        for driver in (*DRIVERS, LOCAL):
             document = {
                 "metadata": {"name": driver},
-                "provisioner": driver,
+                "provisioner": driver if driver != LOCAL else "kubernetes.io/no-provisioner",
                 "volumeBindingMode": "WaitForFirstConsumer",
             }
             class_ = storage_class_fact(msgspec.convert(document, WireStorageClass))
             changes.append(Change(FactKind.STORAGE_CLASS, driver, class_))
         return [*changes, *(self.csi_node(name) for name in self.nodes)]
+
+    def local_volume(self, at: str, number: int, is_free: bool) -> Change:
+        expression = {"key": HOST, "operator": "In", "values": [f"{at}.example"]}
+        spec = {
+            "storageClassName": LOCAL,
+            "accessModes": ["ReadWriteOnce"],
+            "local": {"path": "/mnt"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+        }
+        if not is_free:
+            spec["claimRef"] = {"name": f"of-{at}-{number}", "namespace": NAMESPACE}
+        status = {"phase": "Available" if is_free else "Bound"}
+        document = {"metadata": {"name": f"local-{at}-{number}"}, "spec": spec, "status": status}
+        fact = volume_fact(msgspec.convert(document, WireVolume))
+        return Change(FactKind.VOLUME, fact.name, fact)
 
     def csi_node(self, name: str) -> Change:
         drivers = [{"name": "unlimited.example", "nodeID": name}]
@@ -211,6 +238,8 @@ class Case:
             numbers = Counter(driver for driver, _ in before)
             for driver, count in Counter(driver for driver, _ in more).items():
                 limit = self.limits.get(name, {}).get(driver)
+                if driver == LOCAL:
+                    limit = sum(self.local.get(name, ()))
                 if limit is not None and numbers[driver] + count > limit:
                     return False
         return True
@@ -242,15 +271,17 @@ def drawn(seed: int) -> Case:
             bound[f"c{number}"] = (driver, f"h{draw.randint(0, 1)}")
         else:
             unbound[f"c{number}"] = draw.choice(DRIVERS)
+    local = {name: [draw.random() < 0.7 for _ in range(draw.randint(0, 3))] for name in nodes}
+    local["n0"].append(True)  # with none that is free, all of a gang waits for one
     claims = sorted({*bound, *unbound})
 
     def volumes() -> list[Manifest]:
         return [
             *claimed(*draw.sample(claims, draw.choice((0, 1, 1, 2)))),
-            *made(*(draw.choice(DRIVERS) for _ in range(draw.choice((0, 0, 1, 1, 2))))),
+            *made(*(draw.choice((*DRIVERS, LOCAL)) for _ in range(draw.choice((0, 0, 1, 1, 2))))),
         ]
 
-    case = Case(nodes, limits, bound, unbound)
+    case = Case(nodes, limits, local, bound, unbound)
     for _ in range(draw.choice((0, 1, 2, 3))):
         pod = (claimed(*draw.sample(claims, draw.choice((1, 1, 2)))), draw.choice(sorted(nodes)))
         more = replace(case, running=(*case.running, pod))

@@ -8,6 +8,7 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodFact
@@ -17,7 +18,7 @@ from admission.world.world import World
 from queues.plan import Plan
 from queues.workload import ATTACHED, HostPort, NodeName
 from tests.builders.facts import GROUP, NOW, TEAM, gated, gone, group, node, queue, see, seen, world
-from tests.laws.worlds.attach_limits import DRIVERS, Case, claimed, drawn, made
+from tests.laws.worlds.attach_limits import DRIVERS, LOCAL, Case, claimed, drawn, made
 
 BLOCK, FILE = DRIVERS
 OWN = (HostPort(1, ATTACHED, BLOCK),)
@@ -135,6 +136,42 @@ def test_a_pod_with_more_volumes_than_any_node_attaches_never_fits() -> None:
         "NeverFits",
         f"3 volumes of {BLOCK} asked in one pod, the largest node can attach 2",
     )
+
+
+LOCALS = Case({"n0": 8, "n1": 8}, {}, {"n0": [True, True], "n1": [False]}, gangs=[[(2, made(LOCAL))]])
+
+
+def test_what_others_have_now_makes_nothing_never_fit() -> None:
+    three = replace(LOCALS, gangs=[[(3, made(LOCAL))]])
+    answer = decided(begun(three)).reasons[three.key(0)]
+    assert (answer.code, answer.message) == (
+        "NoFit",
+        "2 of 3 pods of 1 nvidia.com/gpu fit on 2 nodes (1 where their volumes cannot be used)",
+    )
+    four = replace(LOCALS, gangs=[[(4, made(LOCAL))]])
+    answer = decided(begun(four)).reasons[four.key(0)]
+    assert (answer.code, answer.message) == (
+        "NeverFits",
+        "4 pods of 1 nvidia.com/gpu asked at once, all nodes together hold 3 even if empty",
+    )
+
+
+def test_a_local_volume_counts_on_the_node_that_has_its_host_label() -> None:
+    known = begun(LOCALS)
+    driver = f"StorageClass {LOCAL}"
+    assert noted(known)[:2] == (
+        {"n1": (HostPort(1, ATTACHED, driver),)},
+        {"n0": {driver: 2}, "n1": {driver: 1}},
+    )
+    assert decided(known).admits
+    known.observe([LOCALS.local_volume("n0", 1, False)])
+    assert not decided(known).admits
+    known.observe([LOCALS.local_volume("n0", 1, True)])
+    assert decided(known).admits
+    known.observe([seen(replace(LOCALS.node("n0"), labels={HOST: "another"}))])
+    assert noted(known)[1] == {"n1": {driver: 1}}
+    known.observe([Change(FactKind.STORAGE_CLASS, LOCAL, None)])
+    assert noted(known)[:2] == ({}, {})
 
 
 def test_members_of_a_group_count_with_claims_of_their_own_and_keep_one_shape() -> None:

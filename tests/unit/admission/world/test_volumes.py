@@ -14,6 +14,9 @@ from admission.decode.volumes import (
     volume_fact,
     volumes_of,
 )
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.node_filters import Labels, chosen
 from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodFact
@@ -22,9 +25,11 @@ from admission.facts.workloads import WorkloadFact
 from admission.workloads.pod_sets import SetOnNode
 from admission.world.volumes import KNOWN, UNWATCHED
 from admission.world.world import World
+from queues.admissions import Admission
 from queues.api.types.pod import WirePodSpec
+from queues.plan import Plan
 from queues.reason_codes import ReasonCode
-from queues.workload import WorkloadKey
+from queues.workload import WorkloadKey, WorkloadKind
 from tests.builders.facts import (
     GROUP,
     JOB,
@@ -45,7 +50,6 @@ from tests.tables import named_rows
 
 ZONE = "topology.kubernetes.io/zone"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
-HOST = "kubernetes.io/hostname"
 ZONES = {"n1": "a", "n2": "b", "n3": ""}
 LABELS = {name: {HOST: name, **({ZONE: zone} if zone else {})} for name, zone in ZONES.items()}
 EVERY = set(ZONES)
@@ -268,6 +272,35 @@ def test_a_claim_that_is_made_for_each_pod_goes_where_its_class_has_a_free_volum
     assert "a claim of each pod: found no PersistentVolume of class local that is free" in problem(known)
     see(known, free, now=NOW + 1)
     assert (problem(known), allowed(known)) == ("", {"n1"})
+
+
+def test_each_of_several_jobs_is_admitted_onto_a_free_volume_of_its_own() -> None:
+    """Their claims could be bound to any of the volumes."""
+    keys = [WorkloadKey(WorkloadKind.JOB, name) for name in "abc"]
+    jobs = {
+        key: replace(
+            job(1, suspended=True), key=key, name=key.uid, volumes={"main": (PodVolume(claim=key.uid),)}
+        )
+        for key in keys
+    }
+    at = {"n1": "pv-1", "n2": "pv-2"}
+    volumes = [volume(pv, at={HOST: [name]}, storageClassName="local") for name, pv in at.items()]
+    claims = [claim(key.uid, storageClassName="local") for key in keys]
+    nodes = [node(name, labels=LABELS[name]) for name in ZONES]
+    arrivals = {key: number for number, key in enumerate(keys, 1)}
+
+    def decided(*admissions: Admission) -> Plan:
+        known = world([queue(TEAM), *nodes, *jobs.values()], admissions, arrivals)
+        see(known, LOCAL, *volumes, *claims, KNOWN)
+        return decide(known.freeze(NOW), Memo())[0]
+
+    first = decided()
+    assert {admit.workload for admit in first.admits} == set(keys[:2])
+    assert {seat.node for admit in first.admits for seat in admit.seats} == at.keys()
+    assert first.reasons[keys[2]].code is ReasonCode.NO_FIT
+    for name in at:
+        [second] = decided(admission(keys[0], name)).admits
+        assert {seat.node for seat in second.seats} == at.keys() - {name}
 
 
 def test_one_pod_at_a_time_has_a_claim_of_its_own() -> None:
