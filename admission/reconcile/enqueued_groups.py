@@ -39,7 +39,7 @@ class QueueRoom:
     usage: Usage
     #: The same queues and nodes as if they were empty.
     empty: EmptyCluster
-    #: By queue, namespace, user and what is asked: many PodGroups ask the same.
+    #: By queue, namespace, user, what is asked and whether it is to be held: many PodGroups ask the same.
     _refusals: dict[Hashable, Reason | None] = field(default_factory=dict)
 
     @classmethod
@@ -61,7 +61,7 @@ class QueueRoom:
         """
         workload = state.workload
         queue, namespace = workload.queue, workload.namespace
-        asks = (queue, namespace, workload.user, asked)
+        asks = (queue, namespace, workload.user, asked, workload.hold is None)
         if asks not in self._refusals:
             self._refusals[asks] = (
                 queue_refusal(self.usage.tree, queue)

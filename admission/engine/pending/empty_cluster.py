@@ -98,15 +98,20 @@ class EmptyCluster:
     def refusal_of_amounts(self, workload: Workload, asked: Resources) -> Reason | None:
         """Why a gang whose pods are not known can never use these amounts. None if it may.
 
-        They are taken to be of one flavor only where the queue has no other.
+        Quota that is held is of one flavor. Pods that are of different shapes may be of different flavors, so without
+        it only what the flavors of the queue have together is certain, unless it has but one.
         """
         queue, flavors = workload.queue, self.quota.tree.flavors(workload.queue)
-        choices = (flavor_charges({flavors[0] if len(flavors) == 1 else NO_FLAVOR: asked}),)
+        in_one = workload.hold is not None or len(flavors) == 1
+        choices = [flavor_charges({each: asked}) for each in (flavors if in_one else ()) or (NO_FLAVOR,)]
         if (reason := self._beyond_amounts(workload, choices)) is not None:
             return reason
+        if (hit := _beyond_all_flavors(self.quota.tree, queue, asked)) is not None:
+            return never_fits.beyond_quota(hit)
         if not len(self.trial.table) or self.trial.layout.growth or self._may_grow(queue) is None:
             return None
-        hit = self.trial.usage.refusal(queue, choices[0])
+        hit = _common([self.trial.usage.refusal(queue, charges) for charges in choices])
+        hit = hit or _beyond_all_flavors(self.trial.tree, queue, asked)
         if hit is None:
             return None
         return never_fits.beyond_all_nodes(hit) if hit.queue == ROOT else never_fits.beyond_quota(hit)
@@ -324,6 +329,23 @@ class EmptyCluster:
             level = _level_of_all(pods)
             fit += min(missing, max(self._most_pods(pods, 1, flavor, level) for flavor in flavors))
         return never_fits.too_few_members(asked, fit) if fit < asked else None
+
+
+def _beyond_all_flavors(tree: QueueTree, queue: QueueName, asked: Resources) -> LimitHit | None:
+    """More than the flavors of a queue have together."""
+    limits = tree.limits_above(queue)
+    for resource, units in asked.items():
+        most = [
+            min(
+                (each.limit for each in limits[Account(flavor, resource)] if each.limit is not None),
+                default=units,
+            )
+            for flavor in tree.flavors(queue)
+        ]
+        if most and sum(most) < units:
+            account = Account(NO_FLAVOR, resource)
+            return LimitHit(queue=queue, account=account, limit=sum(most), used=0, kept=0, asked=units)
+    return None
 
 
 def _takes(growth: FlavorGrowth, pods: PodSet) -> bool:

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from queues.api.names import GROUP_MIN_MEMBER
+from queues.api.names import GROUP_MIN_MEMBER, HOLD_MIN_RESOURCES
 from queues.api.reading.pod_requests import requests_of
-from queues.api.reading.user_values import MOST_PODS, number
+from queues.api.reading.user_values import MOST_PODS, hold_seconds, number
 from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.pod import read_pod
 from queues.api.types.podgroup import PodGroup
@@ -46,6 +46,8 @@ class EqualPods(NamedTuple):
     #: So many of them start together at the least.
     minimum: int
     takes: Resources
+    #: All of them are of the same flavor.
+    in_one_flavor: bool = True
 
 
 def size_violations(
@@ -132,15 +134,19 @@ def _beyond_limits(sets: Sequence[EqualPods], asked: Resources, path: Sequence[Q
 
 
 def _beyond_flavors(sets: Sequence[EqualPods], path: Sequence[Queue]) -> Iterator[Violation]:
-    """Equal pods are of one flavor: more than each flavor of the queue has for them."""
-    flavors = [_capability_in(flavor, path) for flavor in path[0].flavors]
+    """Equal pods, and quota that is held, are of one flavor: more than each flavor of the queue has for them. Pods that
+    are not known yet: more than the flavors have together."""
+    named = next((queue.flavors for queue in path if queue.flavors), {})
+    flavors = [_capability_in(flavor, path) for flavor in named]
     for pods in sets if flavors else ():
-        if not pods.template and len(flavors) > 1:
-            continue
+        in_one = pods.in_one_flavor or len(flavors) == 1
         for name, units in (pods.takes * pods.minimum).items():
-            if all(name in limits and units > limits[name] for limits in flavors):
-                most = f"queue {path[0].name} may use {show(name, max(each[name] for each in flavors))} of it"
-                yield _never(pods.path, name, units, f"{name} of one flavor asked", most)
+            limits = [each[name] for each in flavors if name in each]
+            limit = max(limits, default=0) if in_one else sum(limits)
+            if len(limits) == len(flavors) and units > limit:
+                flavor, whose = (" of one flavor", "it") if in_one else ("", "all flavors")
+                most = f"queue {path[0].name} may use {show(name, limit)} of {whose}"
+                yield _never(pods.path, name, units, f"{name}{flavor} asked", most)
                 return
 
 
@@ -196,9 +202,10 @@ def pods_of(document: Any) -> tuple[list[EqualPods], int]:
             return [
                 EqualPods("spec.parallelism", "spec.template", count, minimum, _takes(spec.template))
             ], minimum
-        case PodGroup(spec=spec):
+        case PodGroup(metadata=metadata, spec=spec):
             # Once they exist, its pods say what they take.
-            amounts = EqualPods("spec.minResources", "", 0, 1, _amounts(spec.min_resources))
+            held = bool(hold_seconds(metadata.annotations.get(HOLD_MIN_RESOURCES, "")))
+            amounts = EqualPods("spec.minResources", "", 0, 1, _amounts(spec.min_resources), held)
             members = EqualPods("spec.minMember", "", spec.min_member, spec.min_member, NOTHING)
             return [members, amounts], spec.min_member
         case Pod():

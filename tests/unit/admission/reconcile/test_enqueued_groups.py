@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import FlavorFact
 from admission.facts.workloads import GroupRequest, WorkloadFact
 from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.queue_states import QueueStatuses
@@ -119,6 +121,50 @@ def test_what_never_fits_is_no_want_of_room(gpus: int, queues: list[Any], code: 
     phase, _, message = shown(known)
     assert phase == "Pending"
     assert message.startswith(f"2/2 tasks in gang unschedulable: {code}")
+
+
+A100 = FlavorFact(name="a100", node_labels={"gpu": "a100"})
+H100 = FlavorFact(name="h100", node_labels={"gpu": "h100"})
+
+
+@named_rows(
+    ("gpus", "most", "told", "told_of_held"),
+    {
+        "less than a flavor has": (4, {"a100": 4, "h100": 4}, "", ""),
+        "more than one flavor has": (
+            5,
+            {"a100": 4, "h100": 4},
+            "",
+            "5 nvidia.com/gpu of flavor a100 asked, queue team may use 4",
+        ),
+        "more than the flavors have": (
+            9,
+            {"a100": 4, "h100": 4},
+            "9 nvidia.com/gpu asked, queue team may use 8",
+            "9 nvidia.com/gpu of flavor a100 asked, queue team may use 4",
+        ),
+        "more than their nodes have": (
+            13,
+            {"a100": 4, "h100": None},
+            "13 nvidia.com/gpu asked, queue team may use 12",
+            "13 nvidia.com/gpu of flavor a100 asked, queue team may use 4",
+        ),
+    },
+)
+@pytest.mark.parametrize("held", [False, True], ids=["", "quota is held"])
+def test_several_flavors_are_summed_unless_quota_is_held_in_one_of_them(
+    gpus: int, most: dict[str, int | None], told: str, told_of_held: str, held: bool
+) -> None:
+    limits = {
+        name: Limits(capability={} if units is None else {GPU: units * 1000}) for name, units in most.items()
+    }
+    flavored = [Change(FactKind.FLAVOR, each.name, each) for each in (A100, H100)]
+    nodes = [node(f"n{number}", labels=each.node_labels) for number, each in enumerate((A100, H100))]
+    asks = holding(gpus) if held else asking(gpus)
+    known = world([queue(TEAM, flavors=limits), *flavored, *nodes, node("other"), asks], arrivals={GROUP: 1})
+    message = shown(known)[2]
+    expected = told_of_held if held else told
+    assert f"NeverFits: {expected};" in message if expected else "NeverFits" not in message
 
 
 def test_a_larger_node_or_limit_makes_it_wait_for_room_again() -> None:
