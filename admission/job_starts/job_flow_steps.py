@@ -7,7 +7,7 @@ from typing import Any, Final
 from admission.job_starts.job_flow import OVER, JobFlowFact, NetworkProbe, dependencies_of
 from admission.job_starts.owned_jobs import OwnedJob
 from queues.api.names import CREATED_BY_FLOW, CREATED_BY_TEMPLATE, FLOW_VOLCANO
-from queues.api.schedules.job_patch import patched
+from queues.api.schedules.job_patch import spec_for
 from queues.api.schedules.made_jobs import Document, made_job
 from queues.api.types.job_flow import Flow
 from queues.api.types.volcano_job import JobPhase
@@ -113,9 +113,7 @@ def _phase(fact: JobFlowFact, jobs: Mapping[str, OwnedJob]) -> str:
     return "Running" if has_run or fact.phase == "Running" else "Pending"
 
 
-def _job(fact: JobFlowFact, flow: Flow, spec: Document, namespace_queue: str | None) -> Document:
-    for changes in flow.patch.changes() if flow.patch is not None else ():
-        spec = patched(spec, changes)
+def _job(fact: JobFlowFact, flow: Flow, template: Document, namespace_queue: str | None) -> Document:
     created_by = {
         CREATED_BY_TEMPLATE: f"{fact.namespace}.{flow.name}",
         CREATED_BY_FLOW: f"{fact.namespace}.{fact.name}",
@@ -134,7 +132,7 @@ def _job(fact: JobFlowFact, flow: Flow, spec: Document, namespace_queue: str | N
         "annotations": created_by,
         "ownerReferences": [owner],
     }
-    return made_job(metadata, spec, namespace_queue=namespace_queue)
+    return made_job(metadata, spec_for(flow, template), namespace_queue=namespace_queue)
 
 
 def _status(

@@ -14,6 +14,7 @@ import logging
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from time import time
 from typing import Any, Final, Protocol
 
@@ -22,6 +23,7 @@ from aiohttp import web
 
 from admission.kube.watch.store import TOO_DEEP, without_depths
 from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS
+from queues.api.types.job_flow import JobFlow
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.closures.reservation_rights import ReservationChange, reservation_refusals
 from queues.api.validation.closures.whole_nodes import NodeShape
@@ -37,7 +39,7 @@ from queues.api.validation.tenant_rules import (
 from queues.api.validation.validation import NAMESPACE, defaulted, kind_of, violations_of
 from queues.api.validation.violations import Violation
 from queues.errors import MusterError
-from queues.json_values import text_at
+from queues.json_values import list_at, text_at, value_at
 from queues.quota.queue import Queue
 
 _log = logging.getLogger(__name__)
@@ -53,6 +55,8 @@ RECEIVE_SECONDS: Final = 1.0
 _LONGEST_WARNING: Final = 256
 #: A refusal names so many violations; more would bury the first.
 _MOST_VIOLATIONS: Final = 10
+#: JobTemplates that are read for one JobFlow: each may be as large as an object can be.
+_MOST_TEMPLATES: Final = 4
 
 Document = dict[str, Any]
 
@@ -86,6 +90,10 @@ class ReviewContext(Protocol):
 
     def node_shapes(self) -> Collection[NodeShape] | None:
         """The devices of nodes, each combination once, in units of ``queues.resources``. None if not known yet."""
+        ...
+
+    async def find_job_template(self, namespace: str, name: str) -> Document | None:
+        """Look the spec of a JobTemplate up at the API server. None if there is none. Raises ApiError."""
         ...
 
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
@@ -174,6 +182,9 @@ async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
         return _verdict(request, await _queue_violations(request.name, document, old, known, surroundings))
     if document is None:
         return ReviewAnswer(uid=request.uid)
+    if kind is JobFlow:
+        templates = await _patched_templates(document, request.namespace, surroundings)
+        known = replace(known, job_templates=templates)
     found = violations_of(document, known, old=old)
     missing = {one.missing for one in found if one.missing}
     for name in sorted(missing):
@@ -187,6 +198,18 @@ async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     if missing or in_no_right:
         found = violations_of(document, known, old=old)
     return _verdict(request, found)
+
+
+async def _patched_templates(
+    flow: Document, namespace: str, surroundings: ReviewContext
+) -> Mapping[str, Document]:
+    """Specs of the first JobTemplates that a JobFlow patches, by name; those that do not exist yet are left out."""
+    patched = (text_at(each, "name") for each in list_at(flow, "spec", "flows") if value_at(each, "patch"))
+    found = {
+        name: await surroundings.find_job_template(namespace, name)
+        for name in islice(dict.fromkeys(patched), _MOST_TEMPLATES)
+    }
+    return {name: spec for name, spec in found.items() if spec is not None}
 
 
 async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:

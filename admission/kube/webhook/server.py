@@ -30,6 +30,7 @@ from admission.kube.webhook.review import app
 from admission.wire import Bare, Page, WireNamespace, WireNode
 from queues.api.api_resources import (
     FLAVORS,
+    JOB_TEMPLATES,
     NAMESPACES,
     NODE_DRAINS,
     NODES,
@@ -45,6 +46,7 @@ from queues.api.validation.known import Known
 from queues.api.validation.size_rules import NodeAmounts
 from queues.errors import ApiError, InvalidDocument, NotFound
 from queues.flavor_growth import FlavorGrowth
+from queues.json_values import mapping_at
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources
@@ -217,6 +219,16 @@ class WatchedObjects:
 
     async def _stored_queues(self) -> list[msgspec.Raw]:
         return msgspec.json.decode(await self._client.get(QUEUES.path()), type=Page).items or []
+
+    async def find_job_template(self, namespace: str, name: str) -> Document | None:
+        """The spec of a JobTemplate at the API server. None if there is none. Raises ApiError."""
+        if not is_dns_name(name):
+            return None
+        try:
+            raw = await self._client.get(JOB_TEMPLATES.path(namespace, name))
+        except NotFound:
+            return None
+        return dict(mapping_at(msgspec.json.decode(raw), "spec"))
 
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
         """Labels of a Namespace at the API server. Empty if there is no such namespace. Raises ApiError."""

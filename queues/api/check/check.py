@@ -106,7 +106,6 @@ def check_documents(
         as_created = translated(subject, definitions.local_queues)
         findings += _of_subject(as_created, definitions, seen, as_in_cluster)
     findings += hypernode_cycles(subjects)
-    findings += missing_job_templates(subjects)
     return sorted(findings, key=lambda finding: (order[finding.file], finding.document, finding.line))
 
 
@@ -220,6 +219,7 @@ def _by_rules(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
     yield from _without_queue(subject, definitions)
     yield from uncounted_devices(subject, definitions)
     yield from open_queues(subject, definitions)
+    yield from missing_job_templates(subject, definitions)
     yield from unknown_priority_classes(subject, definitions)
     document = _readable(document)
     for path in unknown_fields(document):

@@ -24,7 +24,7 @@ from queues.api.validation.hypernode_rules import inner_hypernodes
 from queues.api.validation.known import Known
 from queues.api.validation.queued_work import pod_templates
 from queues.api.validation.validation import defaulted, kind_of
-from queues.json_values import list_at, text_at, value_at
+from queues.json_values import list_at, mapping_at, text_at, value_at
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue import path_upwards
 from queues.workload import QueueName
@@ -57,6 +57,8 @@ class Definitions:
     device_classes: frozenset[str] | None
     #: ResourceClaimTemplates by namespace and name, with the classes of devices that they ask for; empty: none.
     claim_templates: Mapping[tuple[str, str], tuple[str, ...]]
+    #: Specs of JobTemplates, by namespace and name.
+    job_templates: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
     @classmethod
     def of(cls, subjects: Iterable[Subject]) -> "Definitions":
@@ -67,6 +69,7 @@ class Definitions:
         local_queues: dict[str, Mapping[str, str]] = {}
         priority_classes, device_classes, flavors = set[str](), set[str](), set[str]()
         claim_templates: dict[tuple[str, str], tuple[str, ...]] = {}
+        job_templates: dict[str, dict[str, Mapping[str, Any]]] = {}
         for subject in subjects:
             document = subject.value
             try:
@@ -81,6 +84,9 @@ class Definitions:
                     case model if model is ResourceFlavor:
                         flavors.add(str(subject.metadata.get("name")))
                         device_classes |= set(ResourceFlavor.parse(document).spec.device_classes)
+                    case model if model is JobTemplate:
+                        of_namespace = job_templates.setdefault(subject.namespace, {})
+                        of_namespace[str(subject.metadata.get("name"))] = mapping_at(document, "spec")
                     case None if is_of(document, CLAIM_TEMPLATES):
                         claim_templates[subject.namespace, str(subject.metadata.get("name"))] = classes_of(
                             document
@@ -108,6 +114,7 @@ class Definitions:
             flavors=frozenset(flavors) or None,
             device_classes=frozenset(device_classes) if flavors else None,
             claim_templates=claim_templates,
+            job_templates=job_templates,
         )
 
     def queue_of_namespace(self, namespace: str) -> str:
@@ -129,6 +136,7 @@ class Definitions:
             flavors=self.flavors,
             namespace_queue=self.namespace_queues.get(namespace),
             namespace_labels=self.namespace_labels.get(namespace),
+            job_templates=self.job_templates.get(namespace, {}),
         )
 
 
@@ -230,22 +238,12 @@ def hypernode_cycles(subjects: Iterable[Subject]) -> Iterator[Finding]:
             yield by_name[cycle[0]].finding("error", path, found, "HyperNodes that form a tree")
 
 
-def missing_job_templates(subjects: Iterable[Subject]) -> Iterator[Finding]:
-    """Findings for JobFlows with a JobTemplate that the documents do not define, where they define any."""
-    flows: list[tuple[Subject, JobFlow]] = []
-    templates: set[tuple[str, str]] = set()
-    for subject in subjects:
-        kind = kind_of(subject.value)
-        try:
-            if kind is JobTemplate:
-                metadata = JobTemplate.parse(subject.value).metadata
-                templates.add((metadata.namespace, metadata.name))
-            elif kind is JobFlow:
-                flows.append((subject, JobFlow.parse(subject.value)))
-        except ValidationError:
-            continue  # reported by the check of the document itself
-    for subject, flow in flows if templates else ():
-        for index, one in enumerate(flow.spec.flows):
-            if (flow.metadata.namespace, one.name) not in templates:
-                expected = "the name of a JobTemplate: it is not among these documents"
-                yield subject.finding("warning", f"spec.flows[{index}].name", excerpt(one.name), expected)
+def missing_job_templates(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
+    """Findings for a JobFlow with a JobTemplate that the documents do not define, where they define any."""
+    if kind_of(subject.value) is not JobFlow or not definitions.job_templates:
+        return
+    templates = definitions.job_templates.get(subject.namespace, {})
+    for index, flow in enumerate(list_at(subject.value, "spec", "flows")):
+        if (name := text_at(flow, "name")) and name not in templates:
+            expected = "the name of a JobTemplate: it is not among these documents"
+            yield subject.finding("warning", f"spec.flows[{index}].name", excerpt(name), expected)

@@ -8,6 +8,8 @@ key is about the entry at the same position.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from queues.api.types.job_flow import Flow
+
 #: List → the keys that its entries may have for a name; their values are merged.
 _MERGED: Final[Mapping[str, tuple[str, ...]]] = {
     "tasks": ("name",),
@@ -28,6 +30,13 @@ _REPLACED_ENTRIES: Final[Mapping[str, tuple[str, ...]]] = {
 _REPLACED: Final = frozenset(
     ("affinity", "securityContext", "livenessProbe", "readinessProbe", "startupProbe", "networkTopology")
 )
+
+
+def spec_for(flow: Flow, template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The spec of a flow's Job. ``template``: that of its JobTemplate."""
+    for changes in flow.patch.changes() if flow.patch is not None else ():
+        template = patched(template, changes)
+    return template
 
 
 def patched(spec: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """What is known of the cluster when a document is checked."""
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from queues.api.validation.size_rules import NodeAmounts
 from queues.flavor_growth import FlavorGrowth
@@ -33,6 +33,8 @@ class Known:
     growth: Sequence[FlavorGrowth] | None = None
     #: Names of the stock scheduler.
     schedulers: Collection[str] | None = None
+    #: Specs of JobTemplates of the object's namespace, by name; those that are not known are left out.
+    job_templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 NOTHING_KNOWN: Final = Known()

@@ -28,6 +28,7 @@ from queues.api.reading.user_values import SUBDOMAIN, is_dns_name, is_label_key
 from queues.api.resource_names import EXTENDED_EXPECTED, doubt_about, is_extended, meant_by
 from queues.api.schedules.cron_job_rules import cron_job_violations
 from queues.api.schedules.job_flow_rules import job_flow_violations, job_template_violations
+from queues.api.schedules.job_patch import spec_for
 from queues.api.schedules.made_jobs import made_job
 from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.command import CommandDocument
@@ -165,6 +166,7 @@ def _violations_within(
             is_template = workload is not parsed
             found += _of_workload(workload, place, known, may_wait=is_template or old is not None)
         found += islice(_reported(document, parsed, known), _MOST_REPORTED)
+    found = list(dict.fromkeys(found))  # flows of one JobFlow may have the same
     return found if old is None else _but_for_old(found, old)
 
 
@@ -231,20 +233,32 @@ def _metadata(document: Any) -> Iterator[Violation]:
 
 
 def _workloads(parsed: Model, known: Known) -> Iterator[tuple[str, Any]]:
-    """The workload that an object is, or that it is the template of, with its place in the object; what cannot be read
-    has none."""
+    """The workload that an object is, or those that it is the template of, with their places in the object; what cannot
+    be read has none. Flows without a patch are left out: their JobTemplate says the same; of equal names one counts.
+    """
+    made: list[tuple[str, Mapping[str, Any], Any]] = []
     match parsed:
-        case VolcanoCronJob(metadata=metadata, spec=spec):
+        case VolcanoCronJob(spec=spec):
             template = spec.job_template.document()
-            place, named, made = "spec.jobTemplate", template.get("metadata") or {}, template.get("spec")
-        case JobTemplate(metadata=metadata, spec=spec):
-            place, named, made = "", {}, spec.document()
+            made = [("spec.jobTemplate", template.get("metadata") or {}, template.get("spec"))]
+        case JobTemplate(spec=spec):
+            made = [("", {}, spec.document())]
+        case JobFlow(spec=spec):
+            made = [
+                (f"spec.flows[{index}].patch", {}, spec_for(flow, known.job_templates[name]))
+                for name, (index, flow) in {
+                    each.name: (at, each) for at, each in enumerate(spec.flows)
+                }.items()
+                if flow.patch is not None and name in known.job_templates
+            ]
         case _:
             yield "", parsed
             return
-    job = made_job({**named, "namespace": metadata.namespace}, made, namespace_queue=known.namespace_queue)
-    with suppress(ValidationError):
-        yield place, VolcanoJob.parse(job)
+    for place, named, job_spec in made:
+        metadata = {**named, "namespace": parsed.metadata.namespace}
+        job = made_job(metadata, job_spec, namespace_queue=known.namespace_queue)
+        with suppress(ValidationError):
+            yield place, VolcanoJob.parse(job)
 
 
 def _of_workload(workload: Any, place: str, known: Known, *, may_wait: bool) -> Iterator[Violation]:

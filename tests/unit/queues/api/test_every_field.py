@@ -123,7 +123,8 @@ USED[VolcanoCronJob] = {
     "successfulJobsHistoryLimit failedJobsHistoryLimit",
 }
 USED[JobFlow] = {
-    "admission/job_starts/job_flow_steps.py": "flows flows.name flows.patch jobRetainPolicy",
+    "admission/job_starts/job_flow_steps.py": "flows flows.name jobRetainPolicy",
+    "queues/api/schedules/job_patch.py": "flows.patch",
     "admission/job_starts/job_flow.py": "flows.dependsOn flows.dependsOn.targets flows.dependsOn.probe "
     "flows.dependsOn.probe.httpGetList flows.dependsOn.probe.httpGetList.taskName "
     "flows.dependsOn.probe.httpGetList.path flows.dependsOn.probe.httpGetList.port "

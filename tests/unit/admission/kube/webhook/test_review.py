@@ -20,6 +20,8 @@ from admission.kube.webhook.review import (
     validate,
 )
 from queues.api.validation.known import Known
+from queues.quota.queue import Queue
+from queues.workload import QueueName
 from tests.waiting import LIMIT
 
 NOBODY = cast(ReviewContext, None)
@@ -69,6 +71,39 @@ async def test_a_zero_for_which_a_default_is_filled_in_is_warned_of() -> None:
     del spec["maxRetry"], spec["tasks"][0]["maxRetry"]
     answer = await validate(msgspec.json.encode(body), cast(ReviewContext, NothingKnown()))
     assert answer.warnings == ()
+
+
+async def test_a_flow_is_compared_with_the_templates_that_it_patches() -> None:
+    """Each is read once, and only the first few."""
+    template = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
+    tasks = [{"name": "w", "replicas": 1, "template": template}]
+    larger = {"jobSpec": {"tasks": [{"name": "w", "replicas": 3}]}}
+    flows = [{"name": "as-it-is"}, *({"name": f"t{number}", "patch": larger} for number in range(9))]
+    asked = []
+
+    class Small(NothingKnown):
+        def known(self, namespace: str) -> Known:
+            team = Queue(name=QueueName("default"), max_gang=2)
+            return Known(queues={"default": team})
+
+        async def find_job_template(self, namespace: str, name: str) -> dict[str, Any] | None:
+            asked.append((namespace, name))
+            return {"tasks": tasks} if name == "t1" else None
+
+    flow = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": {"name": "f"}}
+    request = {
+        "uid": "u",
+        "operation": "CREATE",
+        "namespace": "ns",
+        "object": {**flow, "spec": {"flows": flows}},
+    }
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    answer = await validate(msgspec.json.encode(body), cast(ReviewContext, Small()))
+    assert answer.warnings == (
+        "spec.flows[2].patch.spec.tasks[0].replicas: found 3 pods, expected at most 2: it never fits, "
+        "for queue default allows no more in one gang",
+    )
+    assert asked == [("ns", f"t{number}") for number in range(4)]
 
 
 class NothingKnown:

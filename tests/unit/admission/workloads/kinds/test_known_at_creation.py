@@ -1,10 +1,17 @@
 """What would be waited for without end is said when an object is made, of every kind that holds a pod template."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.facts.workloads import WorkloadFact
+from admission.kube.webhook.configuration import Callee, webhook_configurations
+from admission.reconcile.events import waiting_event
 from admission.workloads.kinds import KINDS, OPERATOR_KINDS
 from admission.workloads.kinds.document_checks import check_as_in_cluster
 from queues.api.api_resources import (
@@ -23,7 +30,9 @@ from queues.api.types.queue import QueueDocument
 from queues.api.validation.known import Known
 from queues.api.validation.size_rules import NodeAmounts
 from queues.api.validation.validation import violations_of
-from queues.resources import GPU, Resources
+from queues.quota.queue import Limits
+from queues.resources import GPU, MEMORY, Resources
+from tests.builders import facts
 from tests.builders.operator_jobs import SPECS
 
 Document = dict[str, Any]
@@ -151,6 +160,63 @@ def test_the_webhook_warns_of_it_at_its_place(kind: ApiResource, place: str) -> 
     assert all(each.tolerable for each in found)
 
 
+FLOW: Document = {
+    "apiVersion": "flow.volcano.sh/v1alpha1",
+    "kind": "JobFlow",
+    "metadata": {"name": "f", "namespace": "ml"},
+    "spec": {
+        "flows": [
+            {"name": "b"},
+            {"name": "missing", "patch": {"jobSpec": {"tasks": [{"name": "w", "replicas": 40}]}}},
+            {"name": "a", "patch": {"jobSpec": {"tasks": [{"name": "w", "replicas": 4}]}}},
+        ]
+    },
+}
+#: The JobTemplate fits.
+PATCHED: Document = {"queue": "team", "tasks": [{"name": "w", "replicas": 2, "template": TEMPLATE}]}
+OF_PATCH = (
+    "spec.flows[2].patch.spec.tasks[0].replicas: found 36 nvidia.com/gpu asked, "
+    "expected less: it never fits, queue team may use 30"
+)
+
+
+def test_what_a_flow_makes_of_its_template_is_compared() -> None:
+    limited = queue("team", capability={"nvidia.com/gpu": "30"})
+    template = {**document((JOB_TEMPLATES.api_version, JOB_TEMPLATES.kind)), "spec": PATCHED}
+    assert [each for each in warned(limited, FLOW, template) if "never fits" in each] == []
+    [told] = [each for each in warned(limited, template, FLOW) if "never fits" in each]
+    assert told.endswith(OF_PATCH)
+    known = Known(queues={"team": QueueDocument.parse(limited).to_domain()}, job_templates={"a": PATCHED})
+    assert OF_PATCH in [each.message for each in violations_of(FLOW, known) if each.tolerable]
+    assert OF_PATCH not in [each.message for each in violations_of(FLOW, replace(known, job_templates={}))]
+
+
+@pytest.mark.parametrize("kind", [JOBS, *(each.resource for each in OPERATOR_KINDS)], ids=str)
+def test_what_the_webhook_is_not_asked_about_says_by_an_event_that_it_never_fits(kind: ApiResource) -> None:
+    """A Job that a CronJob of Kubernetes makes is one of them."""
+    _, validating, _ = webhook_configurations(Callee(namespace="muster-system"), b"", "muster")
+    asked = [rule for each in validating["webhooks"] for rule in each["rules"]]
+    assert not [
+        each for each in asked if kind.plural in each["resources"] and kind.group in each["apiGroups"]
+    ]
+    written = document((kind.api_version, kind.kind))
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "daily", "uid": "o", "controller": True}
+    written["metadata"] |= {"uid": "u", **({"ownerReferences": [owner]} if kind == JOBS else {})}
+    [support] = [each for each in KINDS if each.resource == kind]
+    assert support.reader is not None
+    raw = json.dumps(written).encode()
+    fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
+    assert isinstance(fact, WorkloadFact)
+    team = facts.queue("team", limits=Limits(capability={"pods": 0}))
+    node = replace(facts.node("n"), allocatable=Resources({GPU: 8000, "pods": 9, "cpu": 9000, MEMORY: 2**40}))
+    known = facts.world([team, node, replace(fact, suspended=True)], arrivals={fact.key: 1})
+    plan, _ = decide(known.freeze(facts.NOW), Memo())
+    note = waiting_event(known, fact.key, plan.reasons.get(fact.key))
+    assert note is not None
+    assert (note.reason, note.warning, note.ref.resource, note.ref.uid) == ("NeverFits", True, kind, "u")
+    assert "pods asked, queue team may use 0" in note.message
+
+
 def test_the_minimum_of_a_podgroup_without_pods_is_compared_with_its_queue() -> None:
     team = QueueDocument.parse(queue("team", capability={"nvidia.com/gpu": "30"})).to_domain()
     group = document((POD_GROUPS.api_version, POD_GROUPS.kind))
@@ -161,6 +227,35 @@ def test_the_minimum_of_a_podgroup_without_pods_is_compared_with_its_queue() -> 
     [found] = violations_of(group, Known(queues={"team": small}))
     told = "found 4 pods, expected at most 3: it never fits, for queue team allows no more in one gang"
     assert found.message == f"spec.minMember: {told}"
+
+
+@pytest.mark.parametrize(
+    ("most", "annotations", "told"),
+    [
+        (
+            17,
+            {},
+            "36 nvidia.com/gpu asked, expected less: it never fits, queue team may use 34 of all flavors",
+        ),
+        (18, {}, ""),
+        (
+            18,
+            {"muster.dev/hold-min-resources": "10m"},
+            "36 nvidia.com/gpu of one flavor asked, expected less: it never fits, queue team may use 18 of it",
+        ),
+        (36, {"muster.dev/hold-min-resources": "10m"}, ""),
+    ],
+)
+def test_a_podgroup_without_pods_may_be_of_several_flavors_unless_its_quota_is_held(
+    most: int, annotations: dict[str, str], told: str
+) -> None:
+    flavors = [{"name": name, "capability": {"nvidia.com/gpu": str(most)}} for name in ("a100", "h100")]
+    group = document((POD_GROUPS.api_version, POD_GROUPS.kind))
+    group["metadata"]["annotations"] = annotations
+    queues = [queue("team", parent="above"), queue("above", flavors=flavors)]
+    known = Known(queues={each["metadata"]["name"]: QueueDocument.parse(each).to_domain() for each in queues})
+    found = [each.message for each in violations_of(group, known)]
+    assert found == ([f"spec.minResources: found {told}"] if told else [])
 
 
 FLAVORED = queue("team", flavors=[{"name": "h100"}])
