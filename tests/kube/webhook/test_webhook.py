@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import ssl
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -18,8 +19,9 @@ from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore, utc_now
 from admission.kube.webhook.review import LARGEST_REVIEW
 from admission.kube.webhook.server import WebhookServer
+from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
-from queues.api.api_resources import NAMESPACES, QUEUES, VOLCANO_JOBS
+from queues.api.api_resources import JOB_FLOWS, JOB_TEMPLATES, NAMESPACES, QUEUES, VOLCANO_JOBS
 from queues.api.types.queue import QueueDocument
 from queues.errors import ApiRefused, NotFound
 from queues.quota.queue import Queue
@@ -89,6 +91,29 @@ async def test_a_job_for_a_queue_made_a_moment_ago_is_accepted(running: Running)
     for number in range(5):
         await running.user.create(QUEUES.path(), a_queue(f"young-{number}"))
         await running.user.create(JOBS, a_job(f"young-{number}", queue=f"young-{number}"))
+
+
+async def test_what_a_flow_makes_of_a_stored_template_is_warned_of(
+    running: Running, door_cluster: LocalCluster
+) -> None:
+    await running.user.create(QUEUES.path(), a_queue("pairs", access={"maxGang": 2}))
+    await becomes(lambda: _knows(running.door, "pairs"))
+    templates = {"apiVersion": JOB_TEMPLATES.api_version, "kind": JOB_TEMPLATES.kind}
+    pair = {**templates, "metadata": {"name": "pair"}, "spec": a_job("pair", queue="pairs")["spec"]}
+    await running.user.create(JOB_TEMPLATES.path("default"), pair)
+    larger = {"jobSpec": {"tasks": [{"replicas": 3}]}}
+    flows = [{"name": "pair", "patch": larger}, {"name": "missing", "patch": larger}]
+    flow = {"apiVersion": JOB_FLOWS.api_version, "kind": JOB_FLOWS.kind, "metadata": {"name": "f"}}
+
+    def warnings() -> str:
+        with door_cluster.client() as client:
+            body = json.dumps({**flow, "spec": {"flows": flows}})
+            answer = client.send("POST", f"{JOB_FLOWS.path('default')}?dryRun=All", body, "application/json")
+            answer.read()
+            return answer.headers["Warning"] or ""
+
+    found = await asyncio.to_thread(warnings)
+    assert "spec.flows[0].patch.spec.tasks[0].replicas: found 3 pods, expected at most 2" in found
 
 
 async def test_a_namespace_that_may_not_use_a_queue_starts_no_work_of_volcanos_kinds_in_it(
