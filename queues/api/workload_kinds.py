@@ -5,12 +5,12 @@ from typing import Final
 
 import yaml
 
-from queues.api.types.workload_kind import WorkloadKind, WorkloadKindSpec
+from queues.api.types.workload_kind import WorkloadKindDocument, WorkloadKindSpec
 
 
-def read_kind(text: str) -> WorkloadKind:
+def read_kind(text: str) -> WorkloadKindDocument:
     """A kind from its document in YAML. Raises InvalidDocument, YAMLError."""
-    return WorkloadKind.read(yaml.safe_load(text))
+    return WorkloadKindDocument.read(yaml.safe_load(text))
 
 
 def _shipped() -> tuple[WorkloadKindSpec, ...]:

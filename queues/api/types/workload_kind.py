@@ -122,7 +122,7 @@ class Templates(Model):
         return () if self.computed else (*self.template, "metadata")
 
 
-class Progress(Model):
+class KindProgress(Model):
     """Where a status counts what has succeeded and what is ready, by pod set: of what the first of ``counts`` says."""
 
     #: Fields from the object to the list or map of counts.
@@ -141,7 +141,7 @@ class Progress(Model):
     of_jobs: Flag = False
 
 
-class Demand(Model):
+class KindDemand(Model):
     """What an object in a queue has to say: its operator asks it of a suspended object, or Muster relies on it."""
 
     #: A flag; or, where it has to be absent, a map.
@@ -184,7 +184,7 @@ class WorkloadKindSpec(Model):
     #: How it shows that it has ended.
     ended: Ended = Ended()
     #: Where its status counts what has succeeded and what is ready.
-    progress: Progress | None = None
+    progress: KindProgress | None = None
     #: The field with the name of its priority class; absent: the class of its first template that names one counts.
     priority_class: FieldPath = ()
     #: Annotations by which its operator places pods itself, with what to write instead.
@@ -194,7 +194,7 @@ class WorkloadKindSpec(Model):
     #: Kinds whose controllers make objects of this one, which are workloads: each is suspended like its object.
     suspended_with: tuple[ServedKind, ...] = ()
     #: What an object in a queue has to say.
-    demands: tuple[Demand, ...] = ()
+    demands: tuple[KindDemand, ...] = ()
     #: What ``managedBy``, next to the field that suspends it, says of objects that its operator looks after; empty: the
     #: kind has no such field.
     managed_by: tuple[Text, ...] = ()
@@ -215,7 +215,7 @@ class WorkloadKindSpec(Model):
         return (*self.suspend[:-1], "managedBy")
 
 
-class WorkloadKind(Model):
+class WorkloadKindDocument(Model):
     """A WorkloadKind."""
 
     api_version: Literal["muster.dev/v1alpha1"] = MUSTER

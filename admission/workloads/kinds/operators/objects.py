@@ -38,10 +38,10 @@ from queues.api.json_patch import escaped
 from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_POD_SETS, MOST_PODS, UserValues, is_uid, shortened
 from queues.api.types.workload_kind import (
-    Demand,
+    KindDemand,
+    KindProgress,
     Path,
     PodCount,
-    Progress,
     Templates,
     WorkloadKindSpec,
 )
@@ -200,7 +200,7 @@ def _part_of_another(description: WorkloadKindSpec, job: WireOperatorJob) -> Chi
     )
 
 
-def _ask(demand: Demand, job: WireOperatorJob, values: UserValues) -> None:
+def _ask(demand: KindDemand, job: WireOperatorJob, values: UserValues) -> None:
     """Note an object that does not say what it has to. Raises UnexpectedPart."""
     said = job.part(demand.at)
     if demand.must == "absent":
@@ -349,7 +349,7 @@ def _existing(raw: msgspec.Raw | None, path: Path, inner: Path) -> Iterator[Path
 
 
 def _holders(
-    templates: Templates | Progress, job: WireOperatorJob
+    templates: Templates | KindProgress, job: WireOperatorJob
 ) -> Iterator[tuple[str, msgspec.Raw | None, Path]]:
     """What has a template, or counts, at a place: its name, its JSON, and the fields to it. Raises UnexpectedPart."""
     found = job.part(templates.at)
@@ -423,7 +423,7 @@ class _ToldCounts(NamedTuple):
 _NOTHING_TOLD: Final = _ToldCounts()
 
 
-def _told_counts(told: Progress, job: WireOperatorJob) -> Mapping[str, _ToldCounts]:
+def _told_counts(told: KindProgress, job: WireOperatorJob) -> Mapping[str, _ToldCounts]:
     """By pod set. A status that cannot be read keeps no work waiting."""
     try:
         return {
