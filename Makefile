@@ -39,7 +39,7 @@ IMAGE ?= muster:$(shell sed -n 's/^version = "\(.*\)"$$/\1/p' pyproject.toml)
 LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
-.PHONY: help venv kubernetes helm demo run test test-all browser checks image release lint types contracts format bench chaos traces lock clean
+.PHONY: help venv kubernetes helm demo run test test-all browser checks checked collected image release lint types contracts format bench chaos traces lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -67,10 +67,10 @@ demo: kubernetes ## The whole product on a local control plane (KEEP=1 leaves it
 run: kubernetes ## A local control plane, until Ctrl-C
 	@$(BIN)/python -m deploy.local up
 
-test: checks kubernetes helm ## Lint, types, import contracts and all tests that are not opt-in
+test: checked kubernetes helm ## Lint, types, import contracts and all tests that are not opt-in
 	@$(BIN)/python -m pytest -n $(JOBS) --hypothesis-profile=repeatable -m "$(TESTED)" $(ARGS)
 
-test-all: checks kubernetes helm ## The same, with other worlds for the laws and the tests that take minutes or need a container engine
+test-all: checked kubernetes helm ## The same, with other worlds for the laws and the tests that take minutes or need a container engine
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 browser: $(INSTALLED) ## The page in a real Chromium: Debian's, or CHROMIUM=PATH
@@ -78,6 +78,13 @@ browser: $(INSTALLED) ## The page in a real Chromium: Debian's, or CHROMIUM=PATH
 
 checks: $(INSTALLED)
 	@$(MAKE) --jobs=3 lint types contracts
+
+checked: $(INSTALLED)
+	@$(MAKE) --jobs=4 lint types contracts collected
+
+# One process writes the tests as pytest has them; else each test process would. Errors are told by the run that follows.
+collected: $(INSTALLED)
+	@$(BIN)/python -m pytest --collect-only -qq $(ARGS) >/dev/null 2>&1 || true
 
 lint: $(INSTALLED) ## Ruff: rules and format
 	@$(BIN)/ruff check --quiet .
