@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 import pytest_asyncio
 from sqlalchemy.engine import make_url
@@ -79,29 +80,29 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres
 
 
 @pytest_asyncio.fixture(scope="session")
-async def migrated_template(postgres_server: EmbeddedPostgres | GivenServer) -> str:
+async def superuser(postgres_server: EmbeddedPostgres | GivenServer) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to no test's database, by which databases are made and dropped."""
+    connection = await raw_connection(postgres_server.dsn())
+    yield connection
+    await connection.close()
+
+
+@pytest_asyncio.fixture(scope="session")
+async def migrated_template(
+    postgres_server: EmbeddedPostgres | GivenServer, superuser: asyncpg.Connection
+) -> str:
     """A database with the schema, to be cloned."""
-    await _command(postgres_server, f'CREATE DATABASE "{TEMPLATE}"')
+    await superuser.execute(f'CREATE DATABASE "{TEMPLATE}"')
     await migrate(postgres_server.dsn(TEMPLATE))
     return TEMPLATE
 
 
 @pytest_asyncio.fixture
 async def database(
-    postgres_server: EmbeddedPostgres | GivenServer, migrated_template: str
+    postgres_server: EmbeddedPostgres | GivenServer, superuser: asyncpg.Connection, migrated_template: str
 ) -> AsyncIterator[str]:
     """The SQLAlchemy URL of a database of the test's own, with the schema and no rows."""
     name = f"test_{next(_numbers)}"
-    await _command(
-        postgres_server, f'CREATE DATABASE "{name}" TEMPLATE "{migrated_template}" STRATEGY file_copy'
-    )
+    await superuser.execute(f'CREATE DATABASE "{name}" TEMPLATE "{migrated_template}" STRATEGY file_copy')
     yield postgres_server.dsn(name)
-    await _command(postgres_server, f'DROP DATABASE "{name}" WITH (FORCE)')
-
-
-async def _command(server: EmbeddedPostgres | GivenServer, statement: str) -> None:
-    connection = await raw_connection(server.dsn())
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()
+    await superuser.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
