@@ -140,7 +140,7 @@ MUTATIONS = (
         closes=False)
                                  for number in snapshot.admissions), decision.reaches_a_fixed_point),
     Bug("the memo answers for another world", memo.Memo, "answer", _stale_answer, decision.memo_decides_nothing),
-    Bug("the memo keeps old books", memo.EngineState, "_post", _old_books, decision.memo_decides_nothing, 2),
+    Bug("the memo keeps old books", memo.EngineState, "_post", _old_books, decision.memo_decides_nothing, 20),
 )  # fmt: skip
 
 _with_parts, _seated = pod_set._with_parts, pod_set._seated
