@@ -6,9 +6,10 @@ A node keeps to itself what it does not lend; what it and all below it have beyo
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.laws.worlds.settings import in_worlds
 from tests.vectors.cases import judge
 
 KEY = "default/cpu"
@@ -90,7 +91,7 @@ def plain(case: dict[str, Any], usage: dict[str, dict[str, int]]) -> dict[str, d
     return {each["name"]: {KEY: max(0, tree.available(each["name"]))} for each in case["queues"]}
 
 
-@settings(max_examples=300)
+@in_worlds(300)
 @given(cases())
 def test_what_a_queue_may_use_is_what_the_plain_formulas_say(case: dict[str, Any]) -> None:
     case = {**case, "available": plain(case, case["usage"]), "potential": plain(case, {})}

@@ -39,6 +39,7 @@ from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from queues.errors import MusterError
 from tests.fakes.nvml.fake_nvml import TO_A_SWITCH, FakeNvml
 from tests.fakes.nvml.state import LINKS, NO_INSTANCE, Device, LinkState, Presence
+from tests.laws.worlds.settings import tried_of
 
 #: Devices that a history plugs in.
 MOST_DEVICES: Final = 6
@@ -393,7 +394,7 @@ class DeviceHistories(RuleBasedStateMachine):
 
 
 few = settings(
-    max_examples=50,
+    max_examples=tried_of(50),
     stateful_step_count=30,
     suppress_health_check=list(HealthCheck),
     database=None,

@@ -32,6 +32,7 @@ from tests.builders.empty_ledger import empty_ledger
 from tests.builders.facts import NOW
 from tests.builders.hostile_objects import Hostile, hostile_objects
 from tests.laws.worlds.hostile import OTHERS, THEIR_PODS, told
+from tests.laws.worlds.settings import tried_of
 
 OBJECTS = hostile_objects()
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
@@ -123,7 +124,7 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return record.name.startswith(("admission.", "queues."))
 
 
-@settings(max_examples=100, suppress_health_check=[*CHECKS, HealthCheck.function_scoped_fixture])
+@settings(max_examples=tried_of(100), suppress_health_check=[*CHECKS, HealthCheck.function_scoped_fixture])
 @given(objects=OBJECTS)
 def test_a_hostile_object_harms_itself_only(objects: list[Hostile], caplog: pytest.LogCaptureFixture) -> None:
     check(objects, caplog)
@@ -174,7 +175,7 @@ async def test_postgres_takes_whatever_is_made_of_hostile_objects(database: str)
     loop = asyncio.get_running_loop()
     muster = await Database.connect(database)
 
-    @settings(max_examples=60, suppress_health_check=CHECKS)
+    @settings(max_examples=tried_of(60), suppress_health_check=CHECKS)
     @given(objects=OBJECTS)
     def try_them(objects: list[Hostile]) -> None:
         asyncio.run_coroutine_threadsafe(leads(muster, objects), loop).result(60)

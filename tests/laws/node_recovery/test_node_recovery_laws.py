@@ -12,6 +12,7 @@ from admission.node_recovery.state import RecoveryPhase, read_state
 from admission.node_recovery.step import NodeTurn
 from tests.laws.laws import node_recovery as laws
 from tests.laws.worlds.node_recovery import MARK, REPAIR, TEST, PlayedNode
+from tests.laws.worlds.settings import tried_of
 
 #: Steps after which a node to which nothing happens is at rest.
 AT_REST = 12
@@ -188,7 +189,7 @@ class NodeUnderFaults(RuleBasedStateMachine):
         return bool(is_news or turn.writes or turn.event or turn.creates or turn.deletes)
 
 
-few = settings(max_examples=60, stateful_step_count=40, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=tried_of(60), stateful_step_count=40, suppress_health_check=list(HealthCheck))
 
 
 def test_nodes_come_back_whatever_happens() -> None:

@@ -6,7 +6,7 @@ from itertools import chain, combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
@@ -40,6 +40,7 @@ from queues.workload import (
     WorkloadKind,
 )
 from tests.builders.decided_work import a_node, a_workload, an_admission
+from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import snapshots
 from tests.tables import with_rows
 
@@ -412,7 +413,7 @@ def test_a_workload_with_seats_that_does_not_go_on_has_a_problem_and_nothing_tha
     assert outlooks(snapshot, plan, "ml", "own", "vcjob", [(job("own", "a"), missing)]) == ()
 
 
-@settings(max_examples=60)
+@in_worlds(60)
 @given(snapshots())
 def test_everybody_who_waits_is_explained(snapshot: Snapshot) -> None:
     plan, _ = decide(snapshot, Memo())
@@ -423,7 +424,7 @@ def test_everybody_who_waits_is_explained(snapshot: Snapshot) -> None:
         assert all(change.message for change in found.changes)
 
 
-@settings(max_examples=60)
+@in_worlds(60)
 @given(snapshots())
 def test_who_is_told_to_wait_for_an_end_goes_in_after_it(snapshot: Snapshot) -> None:
     plan, _ = decide(snapshot, Memo())
@@ -516,7 +517,7 @@ def test_of_a_gang_each_end_that_is_told_is_as_small_as_can_be() -> None:
     assert told(snapshot)[SuggestionKind.END] == "when job/ml/left ends"
 
 
-@settings(max_examples=60)
+@in_worlds(60)
 @given(snapshots())
 def test_no_smaller_workload_is_enough_than_the_one_that_is_told(snapshot: Snapshot) -> None:
     plan, _ = decide(snapshot, Memo())
@@ -537,7 +538,7 @@ def test_no_smaller_workload_is_enough_than_the_one_that_is_told(snapshot: Snaps
                     assert not decide(alone, Memo())[0].admits
 
 
-@settings(max_examples=60)
+@in_worlds(60)
 @given(snapshots())
 def test_nobody_goes_in_after_fewer_ends_than_are_told(snapshot: Snapshot) -> None:
     plan, _ = decide(snapshot, Memo())

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.engine.decide import decide
@@ -22,6 +22,7 @@ from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, Workload, WorkloadKey
 from tests.bench.simulate import gang_trace, rules
 from tests.bench.simulate.gangs import Simulation
+from tests.laws.worlds.settings import in_worlds
 
 START = gang_trace.START
 FIFO = replace(rules.DEFAULT, order="strict-fifo")
@@ -101,7 +102,7 @@ jobs = st.lists(
 )
 
 
-@settings(max_examples=30)
+@in_worlds(30)
 @given(jobs, st.integers(0, 6))
 def test_with_known_run_times_the_forecast_is_what_comes(drawn: list[Job], at_turn: int) -> None:
     with TemporaryDirectory() as folder:
@@ -111,7 +112,7 @@ def test_with_known_run_times_the_forecast_is_what_comes(drawn: list[Job], at_tu
     assert foretold == true
 
 
-@settings(max_examples=25)
+@in_worlds(25)
 @given(jobs)
 def test_it_is_what_comes_with_several_queues_and_the_default_rules_as_well(drawn: list[Job]) -> None:
     with TemporaryDirectory() as folder:
@@ -121,7 +122,7 @@ def test_it_is_what_comes_with_several_queues_and_the_default_rules_as_well(draw
     assert foretold == true
 
 
-@settings(max_examples=25)
+@in_worlds(25)
 @given(jobs, st.integers(2, 20))
 def test_what_is_taken_together_is_late_by_no_more_than_its_part(drawn: list[Job], precision: int) -> None:
     """One strict queue of whole-cluster gangs: each start waits for all that came before."""

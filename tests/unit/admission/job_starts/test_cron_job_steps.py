@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.job_starts.cron_job_steps import CronJobFact, cron_job_fact, job_document, status_of, step
 from admission.job_starts.owned_jobs import OwnedJob, owned_job
+from tests.laws.worlds.settings import in_worlds
 from tests.tables import with_rows
 
 
@@ -247,7 +248,7 @@ EVENTS = st.lists(
     deadline=st.sampled_from([None, 30, 1200]),
     limit=st.integers(0, 2),
 )
-@settings(max_examples=300)
+@in_worlds(300)
 def test_each_time_starts_at_most_one_job_and_forbid_never_has_two(
     events: list[tuple[str, Any]], policy: str, schedule: str, deadline: int | None, limit: int
 ) -> None:

@@ -4,12 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.job_starts.job_flow import JobFlowFact, NetworkProbe, job_flow_fact
 from admission.job_starts.job_flow_steps import FlowStep, step
 from admission.job_starts.owned_jobs import OwnedJob
+from tests.laws.worlds.settings import in_worlds
 from tests.tables import with_rows
 
 TEMPLATE = {"tasks": [{"name": "w", "template": {"spec": {"containers": [{"name": "c"}]}}}]}
@@ -253,7 +254,7 @@ def graphs(draw: st.DrawFn) -> dict[str, tuple[str, ...]]:
     ),
     retain=st.sampled_from(["retain", "delete"]),
 )
-@settings(max_examples=300)
+@in_worlds(300)
 def test_no_job_starts_before_those_it_depends_on_nor_twice(
     graph: dict[str, tuple[str, ...]], events: list[tuple[str, str]], retain: str
 ) -> None:

@@ -98,13 +98,13 @@ def test_another_start_is_told_if_it_is_news(
 
 
 def test_few_are_told_of_many_and_each_seldom() -> None:
-    """An hour of forecasts of 5,000 workloads, each half a minute and far from the last one."""
+    """An hour of forecasts of 1,000 workloads, each half a minute and far from the last one."""
     told, chance = ToldStarts(), random.Random(7)
     at: defaultdict[WorkloadKey, list[int]] = defaultdict(list)
     by_minute: Counter[int] = Counter()
     for second in range(HOUR):
         if second % 30 == 0:
-            low = {number: chance.randrange(HOUR, 40 * HOUR) for number in range(5000)}
+            low = {number: chance.randrange(HOUR, 40 * HOUR) for number in range(1000)}
             told.forecast(
                 {
                     key(number): ExpectedStart(NOON + second, NOON + second + each, NOON + second + 2 * each)
@@ -122,7 +122,7 @@ def test_few_are_told_of_many_and_each_seldom() -> None:
 def test_a_steady_forecast_is_told_once_to_those_who_are_first() -> None:
     told, written = ToldStarts(), []
     for minute in range(60):
-        told.forecast({key(number): start(60 + number, 240 + number, minute) for number in range(5000)})
+        told.forecast({key(number): start(60 + number, 240 + number, minute) for number in range(1000)})
         written += [told.next(60.0 * minute + second) for second in range(60)]
     assert [each for each in written if each is not None] == [key(number) for number in range(MOST)]
 

@@ -14,7 +14,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from admission.cli.command_line import finish
 from admission.cli.muster import muster
@@ -31,6 +31,7 @@ from queues.resources import Resources
 from queues.workload import FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
 from tests.bench.simulate import gang_trace, rules
 from tests.bench.simulate.gangs import Simulation
+from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import snapshots
 from tests.unit.bench.test_simulated_gangs import busy, folder
 
@@ -168,7 +169,7 @@ def test_levels_come_back_as_they_were(levels: tuple[list[str], ...]) -> None:
     assert comparable(load(save(snapshot, NOTHING_CHANGES)).snapshot) == comparable(snapshot)
 
 
-@settings(max_examples=60)
+@in_worlds(60)
 @given(snapshots())
 def test_a_saved_turn_is_decided_as_before(snapshot: Snapshot) -> None:
     plan, _ = decide(snapshot, Memo())
@@ -179,7 +180,7 @@ def test_a_saved_turn_is_decided_as_before(snapshot: Snapshot) -> None:
     assert save(saved.snapshot, again) == save(snapshot, plan)
 
 
-@settings(max_examples=20)
+@in_worlds(20)
 @given(snapshots())
 def test_the_plan_does_not_depend_on_the_order_of_the_input_or_on_the_memo(snapshot: Snapshot) -> None:
     plan, memo = decide(snapshot, Memo())

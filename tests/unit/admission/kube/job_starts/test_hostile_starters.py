@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.job_starts import cron_job_steps as cron_steps
@@ -14,6 +14,7 @@ from admission.job_starts.owned_jobs import owned_job
 from admission.kube.job_starts.watched_kinds import template_fact
 from queues.api.schedules.made_jobs import made_job_violations
 from queues.api.validation.validation import violations_of
+from tests.laws.worlds.settings import in_worlds
 
 #: What a document may hold where its definition does not look, or an older definition did not.
 ANYTHING = st.recursive(
@@ -60,7 +61,7 @@ def job() -> Any:
 
 
 @given(spec=SPEC, status=SPEC)
-@settings(max_examples=120)
+@in_worlds(120)
 def test_no_cron_job_raises(spec: Any, status: Any) -> None:
     document = {"metadata": METADATA, "spec": spec, "status": status}
     violations_of({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", **document})
@@ -72,7 +73,7 @@ def test_no_cron_job_raises(spec: Any, status: Any) -> None:
 
 
 @given(spec=SPEC, status=SPEC, template=SPEC)
-@settings(max_examples=120)
+@in_worlds(120)
 def test_no_job_flow_raises(spec: Any, status: Any, template: Any) -> None:
     flows = [{"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"]}, **spec}]
     for each in (spec, {"flows": flows}):
@@ -88,6 +89,6 @@ def test_no_job_flow_raises(spec: Any, status: Any, template: Any) -> None:
 
 
 @given(document=st.fixed_dictionaries({"metadata": SPEC, "spec": PART, "status": PART}))
-@settings(max_examples=100)
+@in_worlds(100)
 def test_no_job_raises(document: Any) -> None:
     owned_job(json.dumps(document).encode())

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.api.check.check import check_documents as all_findings
 from queues.api.check.document import documents_of
+from tests.laws.worlds.settings import in_worlds
 
 EXAMPLES = [path.read_text() for path in sorted((Path(__file__).parent / "accepted_examples").glob("*"))]
 
@@ -244,7 +245,7 @@ def planted(document, at, value):
     return copy
 
 
-@settings(max_examples=300)
+@in_worlds(300)
 @given(place=st.sampled_from(PLACES), value=VALUES)
 def test_any_value_in_any_place_gets_an_answer(place, value):
     index, at = place
@@ -254,14 +255,14 @@ def test_any_value_in_any_place_gets_an_answer(place, value):
         assert one.line >= 1
 
 
-@settings(max_examples=200)
+@in_worlds(200)
 @given(text=st.text() | st.text(alphabet="-:[]{}&*!|>'\"%@`#,? \n\tab01"))
 def test_any_text_gets_an_answer(text):
     for one in check_text(text, "file.yaml"):
         assert str(one)
 
 
-@settings(max_examples=100)
+@in_worlds(100)
 @given(example=st.sampled_from(EXAMPLES), data=st.data())
 def test_any_cut_out_of_a_real_file_gets_an_answer(example, data):
     start = data.draw(st.integers(0, len(example)))

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.api.check.check import check_documents
 from queues.api.check.document import documents_of
 from queues.api.convert.convert import Conversion, comment_of, convert_documents
+from tests.laws.worlds.settings import in_worlds
 from tests.tables import with_rows
 
 FLAVOR = """
@@ -381,7 +382,7 @@ def kueue_objects(draw: st.DrawFn) -> list[dict[str, Any]]:
     return objects
 
 
-@settings(max_examples=50)
+@in_worlds(50)
 @given(objects=kueue_objects())
 def test_whatever_kueue_accepts_becomes_documents_that_pass_the_check(objects: list[dict[str, Any]]) -> None:
     done = convert(yaml.safe_dump_all(objects))
@@ -410,7 +411,7 @@ def planted(value: Any, data: st.DataObject, wrong: Any) -> Any:
     return copy
 
 
-@settings(max_examples=50)
+@in_worlds(50)
 @given(objects=kueue_objects(), data=st.data())
 def test_any_value_in_any_place_gets_an_answer(objects: list[dict[str, Any]], data: st.DataObject) -> None:
     documents = list(objects)

@@ -1,14 +1,16 @@
 """Cron schedules: what they say, and at which times they are due."""
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.api.schedules.cron import InvalidSchedule, UnknownTimeZone, schedule_of, zone_of
+from tests.laws.worlds.settings import in_worlds
 from tests.tables import with_rows
 
 BERLIN, NEW_YORK = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
@@ -105,6 +107,7 @@ def is_due(text: str, time: int, zone: Any) -> bool:
     )
 
 
+@cache
 def schedule_fields(text: str) -> list[set[int]]:
     words = {"apr": 4, "oct": 10, "sun": 0}
     bounds = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)]
@@ -125,7 +128,7 @@ def schedule_fields(text: str) -> list[set[int]]:
 
 
 @given(text=SCHEDULES, time=TIMES, zone=st.sampled_from(ZONES))
-@settings(max_examples=150)
+@in_worlds(150)
 def test_the_next_and_the_last_time_are_those_that_the_clock_shows(text: str, time: int, zone: Any) -> None:
     schedule, span = schedule_of(text), 3 * 1440
     minute = time // 60 * 60
@@ -142,7 +145,7 @@ def test_the_next_and_the_last_time_are_those_that_the_clock_shows(text: str, ti
 
 
 @given(text=SCHEDULES, time=TIMES, hours=st.integers(0, 72), zone=st.sampled_from(ZONES))
-@settings(max_examples=60)
+@in_worlds(60)
 def test_missed_times_are_counted_up_to_a_hundred_and_one(
     text: str, time: int, hours: int, zone: Any
 ) -> None:
