@@ -20,7 +20,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -66,64 +65,45 @@ _DRIVER_STARTS = 300.0
 _DEAD = 60.0
 
 
-@dataclass
-class Parts:
-    """What an agent is made of."""
+class Agent:
+    """The agent of one node: its parts, and the loop over them."""
 
-    settings: AgentSettings
-    client: ApiClient
-    devices: Sequence[DeviceWatch]
-    node: NodeWatch
-    reporter: Reporter
-    heartbeat: LeaseHeartbeat
-    metrics: AgentMetrics
-    rng: random.Random
-    pod_of_pid: Callable[[int], str | None] = pod_of_process
-    wake: threading.Event = field(default_factory=threading.Event)
-
-
-def parts(
-    settings: AgentSettings,
-    client: ApiClient,
-    vendors: Mapping[str, Vendor],
-    *,
-    rng: random.Random,
-    clock: Callable[[], float] = time.monotonic,
-) -> Parts:
-    """The parts of an agent. ``vendors``: by name, in the order in which their devices are reported."""
-    wake = threading.Event()
-    name = settings.node_name
-    holder = socket.gethostname()
-    node = NodeWatch(client, name, changed=wake.set, rng=rng)
-    return Parts(
-        settings=settings,
-        client=client,
-        devices=[
+    def __init__(
+        self,
+        settings: AgentSettings,
+        client: ApiClient,
+        vendors: Mapping[str, Vendor],
+        *,
+        rng: random.Random,
+        clock: Callable[[], float] = time.monotonic,
+        pod_of_pid: Callable[[int], str | None] = pod_of_process,
+    ) -> None:
+        """``vendors``: by name, in the order in which their devices are reported."""
+        name = settings.node_name
+        self._settings = settings
+        self._rng = rng
+        self.pod_of_pid = pod_of_pid
+        #: Set it to have the loop look at once.
+        self.wake = threading.Event()
+        self.node = NodeWatch(client, name, changed=self.wake.set, rng=rng)
+        self.devices = [
             DeviceWatch(
                 vendor,
                 library,
                 poll_seconds=settings.poll_seconds,
-                changed=wake.set,
+                changed=self.wake.set,
                 clock=clock,
-                is_recovered=lambda: node.node is not None and node.node.is_recovered,
+                is_recovered=lambda: self.node.node is not None and self.node.node.is_recovered,
             )
             for vendor, library in vendors.items()
-        ],
-        node=node,
-        reporter=Reporter(client, name, rng=rng),
-        heartbeat=LeaseHeartbeat(client, namespace=AGENT_NAMESPACE, node=name, holder=holder, rng=rng),
-        metrics=AgentMetrics(),
-        rng=rng,
-        wake=wake,
-    )
-
-
-class Agent:
-    """The loop over the parts."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._settings = parts.settings
+        ]
+        self.reporter = Reporter(client, name, rng=rng)
+        self.heartbeat = LeaseHeartbeat(
+            client, namespace=AGENT_NAMESPACE, node=name, holder=socket.gethostname(), rng=rng
+        )
+        self.metrics = AgentMetrics()
+        self.metrics.requests = lambda: client.requests
+        self.metrics.writes = lambda: {**self.reporter.writes, "lease": self.heartbeat.renewals}
         self._health: HealthState | None = None
         #: Whether there is a Device of this node: then it is kept up to date even if the devices are gone.
         self._has_device = False
@@ -138,16 +118,9 @@ class Agent:
         #: Events that no assessment has seen yet.
         self._events: list[DeviceEvent] = []
         self._load_at = 0.0
-        self._backoff = RetryBackoff(parts.rng)
+        self._backoff = RetryBackoff("reading what was reported before", rng)
         self._stepped_at = time.monotonic()
-        parts.metrics.requests = lambda: parts.client.requests
-        parts.metrics.writes = lambda: {**parts.reporter.writes, "lease": parts.heartbeat.renewals}
         self._told: set[str] = set()
-
-    @property
-    def metrics(self) -> AgentMetrics:
-        """What the agent measures."""
-        return self._parts.metrics
 
     def is_alive(self) -> bool:
         """Whether the loop goes on."""
@@ -155,19 +128,18 @@ class Agent:
 
     def run(self, stop: threading.Event) -> None:
         """Start all threads and loop until ``stop``. Set ``wake`` too, to have it noticed at once."""
-        made = self._parts
-        for watch in made.devices:
+        for watch in self.devices:
             name = f"{watch.vendor} devices"
             threading.Thread(target=watch.run, args=(stop,), name=name, daemon=True).start()
         # Agents often start together: of a rollout, or after a failure of the API server.
-        spread = made.rng.uniform(0, self._settings.start_spread_seconds)
+        spread = self._rng.uniform(0, self._settings.start_spread_seconds)
         self._stepped_at = time.monotonic() + spread
         stop.wait(spread)
         others = [
-            *made.node.threads(stop),
-            threading.Thread(target=made.reporter.run, args=(stop,), name="reporter", daemon=True),
+            *self.node.threads(stop),
+            threading.Thread(target=self.reporter.run, args=(stop,), name="reporter", daemon=True),
             threading.Thread(
-                target=made.heartbeat.run,
+                target=self.heartbeat.run,
                 args=(time.time, self._node_uid, stop),
                 name="heartbeat",
                 daemon=True,
@@ -176,21 +148,21 @@ class Agent:
         for thread in others:
             thread.start()
         while not stop.is_set():
-            made.wake.clear()
+            self.wake.clear()
             try:
                 self.step(time.time(), time.monotonic())
             except Exception:  # a fault of the agent: the next reading may be another one
                 logger.exception("the devices of this node could not be reported")
             if not stop.wait(_BETWEEN_STEPS):
-                made.wake.wait(self._settings.poll_seconds)
+                self.wake.wait(self._settings.poll_seconds)
         # None of the threads is waited for: each may be in a call that takes long, and none keeps the process alive.
-        made.reporter.wake()
+        self.reporter.wake()
 
     def step(self, now: float, ticks: float) -> None:
         """Take what was seen, assess it, offer the report. ``now``: seconds since the epoch; ``ticks``: monotonic."""
         self._stepped_at = ticks
         self._forget_lost()
-        seen = [watch.take() for watch in self._parts.devices]
+        seen = [watch.take() for watch in self.devices]
         for each in seen:
             self._events += each.events
             self.metrics.events(each.events)
@@ -243,25 +215,24 @@ class Agent:
 
     def _forget_lost(self) -> None:
         """Forget lost devices if a user deleted the Device: they were taken out of the node."""
-        if self._deletions == self._parts.reporter.deletions:
+        if self._deletions == self.reporter.deletions:
             return
-        self._deletions = self._parts.reporter.deletions
+        self._deletions = self.reporter.deletions
         logger.info("the Device was deleted; devices that are lost are not reported any more")
         for known in self._known.values():
             known.forget_lost()
 
     def _load(self, ticks: float) -> bool:
         """Whether the health that was reported before is known: the agent goes on from there."""
-        node = self._parts.node.node
+        node = self.node.node
         if ticks < self._load_at or node is None:
             return False
         try:
-            stored = self._parts.reporter.load(ticks)
+            stored = self.reporter.load(ticks)
         except ApiError as error:
-            if self._news("loading", True):
-                logger.warning("what was reported before cannot be read; nothing is reported yet: %s", error)
-            self._load_at = ticks + self._backoff.after_failure(float(error.facts.get("retry_after") or 0))
+            self._load_at = ticks + self._backoff.failed(error)
             return False
+        self._backoff.succeeded()
         self._has_device = stored is not None
         memory = remembered(stored, node.uid)
         if stored is not None and memory == AgentMemory():
@@ -269,12 +240,12 @@ class Agent:
         self._health = memory.health_state()
         self._resources, self._allocations = memory.resources, memory.allocations
         before = {reading.vendor: reading for reading in memory.readings}
-        self._known = {watch.vendor: KnownDevices(before.get(watch.vendor)) for watch in self._parts.devices}
+        self._known = {watch.vendor: KnownDevices(before.get(watch.vendor)) for watch in self.devices}
         return True
 
     def _assess(self, readings: Sequence[NodeReading], now: float) -> Mapping[DeviceId, DeviceHealth]:
         assert self._health is not None
-        node = self._parts.node.node
+        node = self.node.node
         mark = None if node is None else node.mark
         self._health, health = assess(self._health, readings, self._events, mark, now)
         self._events = []
@@ -288,8 +259,8 @@ class Agent:
         now: float,
         ticks: float,
     ) -> None:
-        node, pods = self._parts.node.node, self._parts.node.pods or {}
-        kubelet, pod_of_pid = self._kubelet(), cache(self._parts.pod_of_pid)
+        node, pods = self.node.node, self.node.pods or {}
+        kubelet, pod_of_pid = self._kubelet(), cache(self.pod_of_pid)
         self._resources = registered_resources(readings, kubelet.registered, self._resources)
         uses = allocations(readings, pods, kubelet.given, pod_of_pid, self._allocations)
         self.metrics.observe(
@@ -303,7 +274,7 @@ class Agent:
                 ticks=ticks,
             )
         )
-        if node is None or self._parts.node.pods is None:
+        if node is None or self.node.pods is None:
             return
         self._allocations = uses
         self._has_device = self._has_device or bool(readings)
@@ -315,7 +286,7 @@ class Agent:
             device = device_document(
                 name, node.uid, readings, health, uses, resources, offered, memory.text()
             )
-        self._parts.reporter.offer(
+        self.reporter.offer(
             Report(
                 device=device,
                 labels=node_labels(readings),
@@ -347,7 +318,7 @@ class Agent:
         return known
 
     def _node_uid(self) -> str | None:
-        node: WatchedNode | None = self._parts.node.node
+        node: WatchedNode | None = self.node.node
         return None if node is None else node.uid
 
     def _news(self, what: str, is_so: bool) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queues.api import names
+from queues.json_values import list_at, mapping_at, text_at
 
 #: Characters of a name; a longer value cannot be a name, and would blow up metrics and messages.
 _LONGEST_NAME: Final = 253
@@ -41,11 +42,11 @@ class PodInfo:
 
 def pod_info(document: object) -> PodInfo | None:
     """The pod of a JSON document, as ``json.loads`` gives it. None if it is no pod with a name and a uid."""
-    metadata = _mapping(_mapping(document).get("metadata"))
+    metadata = mapping_at(document, "metadata")
     uid, namespace, name = (_name(metadata, key) for key in ("uid", "namespace", "name"))
     if not (uid and namespace and name):
         return None
-    labels, annotations = _mapping(metadata.get("labels")), _mapping(metadata.get("annotations"))
+    labels, annotations = mapping_at(metadata, "labels"), mapping_at(metadata, "annotations")
     return PodInfo(
         uid=uid,
         namespace=namespace,
@@ -69,24 +70,17 @@ def pod_info(document: object) -> PodInfo | None:
     )
 
 
-def _kubelet_uid(metadata: Mapping[object, object], annotations: Mapping[object, object]) -> str:
+def _kubelet_uid(metadata: Mapping[str, object], annotations: Mapping[str, object]) -> str:
     """Uid of a static pod; "": it is none.
 
     A tenant may write the annotations on any pod. Only the kubelet's pods are owned by a Node, and only uids of
     static pods have this form, so that no pod can take the place of another one that came from the API server.
     """
-    owners = metadata.get("ownerReferences")
-    of_node = isinstance(owners, list) and any(_mapping(owner).get("kind") == "Node" for owner in owners)
-    found = annotations.get(_STATIC_HASH)
-    if not of_node or _MIRROR not in annotations or not isinstance(found, str):
-        return ""
-    return found if _STATIC_UID.fullmatch(found) else ""
+    of_node = any(text_at(owner, "kind") == "Node" for owner in list_at(metadata, "ownerReferences"))
+    found = text_at(annotations, _STATIC_HASH)
+    return found if of_node and _MIRROR in annotations and _STATIC_UID.fullmatch(found) else ""
 
 
-def _mapping(value: object) -> Mapping[object, object]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _name(values: Mapping[object, object], key: str) -> str:
-    value = values.get(key)
-    return value if isinstance(value, str) and len(value) <= _LONGEST_NAME else ""
+def _name(values: Mapping[str, object], key: str) -> str:
+    name = text_at(values, key)
+    return name if len(name) <= _LONGEST_NAME else ""

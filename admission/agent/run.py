@@ -5,7 +5,7 @@ import random
 import signal
 import threading
 
-from admission.agent.agent import Agent, parts
+from admission.agent.agent import Agent
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.metrics import MetricsServer
 from admission.agent.settings import AgentSettings
@@ -18,13 +18,13 @@ logger = logging.getLogger(__name__)
 def run(settings: AgentSettings, access: Access) -> int:
     """Report until SIGTERM or SIGINT, then 0. Raises OSError: the address of the metrics is taken."""
     client = ApiClient(access)
-    made = parts(settings, client, {vendor.name: vendor.reader() for vendor in VENDORS}, rng=random.Random())
-    agent, stop = Agent(made), threading.Event()
+    vendors = {vendor.name: vendor.reader() for vendor in VENDORS}
+    agent, stop = Agent(settings, client, vendors, rng=random.Random()), threading.Event()
 
     def end(number: int, _: object) -> None:
         logger.info("ended by %s", signal.Signals(number).name)
         stop.set()
-        made.wake.set()
+        agent.wake.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
-from admission.agent.agent import Agent, Parts, parts
+from admission.agent.agent import Agent
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.pod_info import PodInfo
@@ -108,21 +108,20 @@ class SteppedAgent:
     def start(self) -> None:
         """A new process of the agent on the same node."""
         client = cast(ApiClient, self.api)
-        self.parts: Parts = parts(
+        self.agent = Agent(
             self.settings, client, {"nvidia": self.library}, rng=random.Random(1), clock=lambda: self.now
         )
-        self.parts.node = cast(Any, self.seen)
-        self.agent = Agent(self.parts)
+        self.agent.node = cast(Any, self.seen)
 
     def turn(self, seconds: float = POLL, *, answers: bool = True) -> None:
         """Time passes; the devices are read (``answers``: or that hangs), the loop steps, and everything is written."""
         self.now += seconds
         if answers:
-            self.parts.devices[0].read()
+            self.agent.devices[0].read()
         self.agent.step(1_700_000_000 + self.now, self.now)
         at = self.now
         while at < self.now + 5:
-            at += max(self.parts.reporter.step(at), 0.01)
+            at += max(self.agent.reporter.step(at), 0.01)
 
     def metrics(self) -> str:
         """What a scrape of the agent gets."""
@@ -132,7 +131,7 @@ class SteppedAgent:
         return generate_latest(registry).decode()
 
     def happened(self, event: DeviceEvent) -> None:
-        self.parts.devices[0].happened((event,))
+        self.agent.devices[0].happened((event,))
 
     @property
     def device(self) -> dict[str, Any] | None:

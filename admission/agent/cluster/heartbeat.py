@@ -4,7 +4,6 @@ It says that the agent runs and reaches the API server, and no more. While a lib
 same: the agent knows of the hanging and reports the devices as not answering, which says more than a lease that ends.
 """
 
-import logging
 import random
 import threading
 from collections.abc import Callable
@@ -16,8 +15,6 @@ from queues.api.api_resources import LEASES, NODES, Document
 from queues.api.names import AGENT_LEASE_SECONDS
 from queues.errors import ApiError, Conflict, NotFound
 from queues.text_format import rfc3339
-
-logger = logging.getLogger(__name__)
 
 #: Seconds between two renewals (two may be missed), and how far each may lie from that, as a part of it.
 INTERVAL: Final = 60.0
@@ -37,8 +34,7 @@ class LeaseHeartbeat:
         self._node = node
         self._holder = holder
         self._rng = rng
-        self._backoff = RetryBackoff(rng)
-        self._failing = False
+        self._backoff = RetryBackoff(f"renewing the lease {namespace}/{node}", rng)
         #: Renewals so far: for the metrics.
         self.renewals = 0
 
@@ -58,13 +54,7 @@ class LeaseHeartbeat:
         try:
             self._renew(now, node_uid)
         except ApiError as error:
-            if not self._failing:
-                logger.warning("the lease %s/%s is not renewed: %s", self._namespace, self._node, error)
-            self._failing = True
-            return self._backoff.after_failure(float(error.facts.get("retry_after") or 0))
-        if self._failing:
-            logger.info("the lease %s/%s is renewed again", self._namespace, self._node)
-        self._failing = False
+            return self._backoff.failed(error)
         self.renewals += 1
         self._backoff.succeeded()
         return INTERVAL * self._rng.uniform(1 - _JITTER, 1 + _JITTER)

@@ -4,7 +4,6 @@ What an object says is reduced to a value when it comes in, and objects are list
 are in memory at any time.
 """
 
-import logging
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -14,8 +13,6 @@ from admission.agent.cluster.api_client import ApiClient, Form, ObjectEvent
 from admission.agent.cluster.backoff import RetryBackoff
 from queues.api.api_resources import Document
 from queues.errors import ApiError, Gone
-
-logger = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
@@ -55,24 +52,16 @@ class ObjectWatch(Generic[Value]):
         self.objects: Mapping[str, Value] | None = None
 
     def run(self, stop: threading.Event) -> None:
-        """List and watch until ``stop``. A failure is logged once, and tried again with pauses."""
-        backoff = RetryBackoff(self._rng)
-        told = False
+        """List and watch until ``stop``. While that fails, what was seen last counts."""
+        backoff = RetryBackoff(f"watching {self._path}", self._rng)
         while not stop.is_set():
             try:
-                version = self.list()
-                if told:
-                    logger.info("%s is watched again", self._path)
-                told = False
-                self.follow(version, stop, backoff.succeeded)
+                self.follow(self.list(), stop, backoff.succeeded)
             except Gone:
                 # Listed again; with a pause, should the API server say so each time.
-                stop.wait(backoff.after_failure())
+                stop.wait(backoff.pause())
             except ApiError as error:
-                if not told:
-                    logger.warning("%s cannot be watched; what was seen last counts: %s", self._path, error)
-                told = True
-                stop.wait(backoff.after_failure(float(error.facts.get("retry_after") or 0)))
+                stop.wait(backoff.failed(error))
 
     def list(self) -> str:
         """Read all objects; the resource version they are of. Raises ApiError."""

@@ -49,7 +49,7 @@ class Reporter:
         self._client = client
         self._node = node
         self._rng = rng
-        self._backoff = RetryBackoff(rng)
+        self._backoff = RetryBackoff(f"writing device/{node}", rng)
         self._lock = threading.Lock()
         self._offered = threading.Event()
         self._report: Report | None = None
@@ -122,8 +122,6 @@ class Reporter:
             return pause
         except ApiError as error:
             return self._failed(error, now)
-        if self._failing:
-            logger.info("device/%s is written again", self._node)
         self._failing = False
         self._backoff.succeeded()
         if not wrote:
@@ -133,12 +131,10 @@ class Reporter:
         return PACE
 
     def _failed(self, error: ApiError, now: float) -> float:
-        if not self._failing:
-            logger.warning("device/%s cannot be written now; the newest state is kept: %s", self._node, error)
         self._failing = True
         # Whether an unanswered write was carried out is not known.
         self._known = self._known and not isinstance(error, ApiUnavailable | NotFound)
-        pause = self._backoff.after_failure(float(error.facts.get("retry_after") or 0))
+        pause = self._backoff.failed(error)
         self._not_before = now + pause
         return pause
 

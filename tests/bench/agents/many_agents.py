@@ -16,7 +16,7 @@ from operator import gt
 from pathlib import Path
 from typing import Any
 
-from admission.agent.agent import Agent, Parts, parts
+from admission.agent.agent import Agent
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.readings import DeviceEvent, EventKind
 from admission.agent.settings import AgentSettings
@@ -73,7 +73,7 @@ class _Fleet:
         names = cluster.add_nodes(count, prefix="agents-bench")
         trust = authority(cluster)
         self.clients: list[ApiClient] = []
-        self.parts: list[Parts] = []
+        self.all: list[Agent] = []
         with cluster.client() as admin:
             for number, name in enumerate(names):
                 token = folder / name
@@ -82,35 +82,35 @@ class _Fleet:
                 self.clients.append(ApiClient(endpoint))
                 settings = AgentSettings(node_name=name, kubelet_dir=str(folder))
                 vendors = {"nvidia": ScriptedDevices(reading(8))}
-                self.parts.append(parts(settings, self.clients[-1], vendors, rng=random.Random(number)))
+                self.all.append(Agent(settings, self.clients[-1], vendors, rng=random.Random(number)))
 
     def start(self) -> None:
-        for each in self.parts:
-            threading.Thread(target=Agent(each).run, args=(self._stop,), daemon=True).start()
+        for each in self.all:
+            threading.Thread(target=each.run, args=(self._stop,), daemon=True).start()
 
     def stop(self) -> None:
         self._stop.set()
-        for each in self.parts:
+        for each in self.all:
             each.wake.set()
 
     def device_writes(self) -> list[int]:
         """How often each of them has written its Device."""
-        return [each.reporter.writes.get("device", 0) for each in self.parts]
+        return [each.reporter.writes.get("device", 0) for each in self.all]
 
     def have_written(self) -> bool:
         """Whether each of them has written its Device and the labels of its Node."""
-        return all(self.device_writes()) and all("node" in each.reporter.writes for each in self.parts)
+        return all(self.device_writes()) and all("node" in each.reporter.writes for each in self.all)
 
     def have_faults(self) -> bool:
         """Whether all have noticed what happened."""
         return all(
             any(metric.name == "muster_gpu_condition" and metric.samples for metric in each.metrics.collect())
-            for each in self.parts
+            for each in self.all
         )
 
     def writes(self) -> Counter[str]:
         found: Counter[str] = Counter()
-        for each in self.parts:
+        for each in self.all:
             found.update(each.reporter.writes)
             found["lease"] += each.heartbeat.renewals
         return found
@@ -168,7 +168,7 @@ def play(cluster: LocalCluster, agents: int, seconds: float) -> ManyAgents:
 
         def storm() -> None:
             began, written = time.monotonic(), fleet.device_writes()
-            for each in fleet.parts:
+            for each in fleet.all:
                 each.devices[0].happened((_XID,))
             until(
                 lambda: fleet.have_faults() and all(map(gt, fleet.device_writes(), written)),

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from admission.agent.agent import Agent, parts
+from admission.agent.agent import Agent
 from admission.agent.settings import AgentSettings
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
@@ -54,14 +54,14 @@ class RunningAgent:
             node_name=self.name, poll_seconds=0.3, start_spread_seconds=0, kubelet_dir=str(folder)
         )
         library = {"nvidia": ScriptedDevices(reading())}
-        self.parts = parts(settings, self.client, library, rng=random.Random(1))
+        self.agent = Agent(settings, self.client, library, rng=random.Random(1))
         self.stop = threading.Event()
-        self._thread = threading.Thread(target=Agent(self.parts).run, args=(self.stop,))
+        self._thread = threading.Thread(target=self.agent.run, args=(self.stop,))
         self._thread.start()
 
     def end(self) -> None:
         self.stop.set()
-        self.parts.wake.set()
+        self.agent.wake.set()
         self._thread.join(LIMIT)
         assert not self._thread.is_alive()
         self.client.close()

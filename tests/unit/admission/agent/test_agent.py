@@ -323,7 +323,7 @@ def test_an_agent_that_starts_before_the_driver_keeps_the_devices_of_before_and_
 def test_of_two_vendors_one_that_never_had_devices_holds_nothing_up(agent: SteppedAgent) -> None:
     absent = ScriptedDevices(VendorAbsent(vendor="AMD", why="there is no amd-smi"))
     watch = DeviceWatch("amd", absent, poll_seconds=10, changed=lambda: None, clock=lambda: agent.now)
-    agent.parts.devices = [*agent.parts.devices, watch]
+    agent.agent.devices = [*agent.agent.devices, watch]
     watch.read()
     agent.turn()
     assert agent.health() == [True, True]
@@ -374,7 +374,7 @@ def test_a_device_that_is_lost_stays_with_the_pod_that_has_it_by_its_processes_a
 ) -> None:
     agent.seen.pods = {"uid-of-train-0": running_pod()}
     agent.library.answer = with_device(reading(), 1, processes=(Process(pid=77),))
-    agent.parts.pod_of_pid = {77: "uid-of-train-0"}.get
+    agent.agent.pod_of_pid = {77: "uid-of-train-0"}.get
     agent.turn()
     assert agent.device is not None
     had = agent.device["status"]["allocations"]
@@ -460,7 +460,7 @@ def test_a_step_that_fails_does_not_end_the_agent(
         steps.append(1)
         if len(steps) == 3:
             stop.set()
-        agent.parts.wake.set()
+        agent.agent.wake.set()
         raise RuntimeError("a fault")
 
     monkeypatch.setattr(agent.agent, "step", fails)
