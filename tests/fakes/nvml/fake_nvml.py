@@ -78,15 +78,12 @@ class FakeNvml:
         device.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_URL, f'{self.path.name}/{slot}/{model}')}".encode()
         device.name, device.memory_total = kind.name.encode(), kind.memory
         device.bus_id = f"00000000:{0x18 + 8 * slot:02X}:00.0".encode()
-        device.minor, device.module, device.board = slot, slot + 1, slot
-        device.pcie_switch, device.pcie_root, device.numa = slot // 2 + 1, slot // 2, max(numa, 0)
-        device.peers = 1
+        device.minor, device.module, device.pcie_root = slot, slot + 1, slot // 2
         device.mig_supported = bool(kind.profiles)
         device.ecc_supported = device.ecc_enabled = kind.ecc
-        device.nvlink_version = kind.nvlink_version
         device.event_types = XID | DOUBLE_BIT_ECC | GPU_UNAVAILABLE | RECOVERY_ACTION
         device.temperature, device.power, device.power_limit = 40, 70_000, kind.power_limit
-        device.sm_clock, device.memory_clock, device.clock_reasons = 1980, 2619, 1
+        device.clock_reasons = 1
         for link in device.links[: kind.nvlinks]:
             link.state = LinkState.UP if nvlinks == "switched" else LinkState.DOWN
             link.remote_type = TO_A_SWITCH
@@ -167,19 +164,17 @@ class FakeNvml:
         """
         device = self.device(uuid)
         known = next(kind.profiles for kind in MODELS.values() if kind.name == device.name.decode())
-        ids, start = [], 0
+        assert set(profiles) <= set(known)
+        ids = []
         device.mig_enabled = 1
         for place, instance in enumerate(device.instances):
             if place >= len(profiles):
                 instance.used = 0
                 continue
-            profile = known[profiles[place]]
             instance.gpu_instance, instance.compute_instance = 7 + place, 0
-            instance.start, instance.size, instance.slices = start, profile.size, profile.slices
-            instance.memory_mib, instance.profile = profile.memory_mib, profiles[place].encode()
+            instance.profile = profiles[place].encode()
             instance.uuid = f"MIG-{_part(uuid, place)}".encode()
             instance.used = 1
-            start += profile.size
             ids.append(instance.uuid.decode())
         return ids
 

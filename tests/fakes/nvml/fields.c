@@ -3,14 +3,8 @@
 
 enum { FIELD_VALUES_UNSIGNED = 1, FIELD_VALUES_LONG_LONG = 3 };
 enum {
-    FIELD_ECC_MODE = 1,
-    FIELD_ECC_CORRECTED = 3,
     FIELD_ECC_UNCORRECTED = 4,
     FIELD_LINK_COUNT = 91,
-    FIELD_NVLINK_SENT = 138,
-    FIELD_NVLINK_RECEIVED = 139,
-    FIELD_REMAP_CORRECTED = 142,
-    FIELD_REMAP_UNCORRECTED = 143,
     FIELD_REMAP_PENDING = 144,
     FIELD_REMAP_FAILED = 145,
     FIELD_LINK_STATE = 165,
@@ -30,15 +24,6 @@ struct field_value {
 static int number_of(const struct device *device, uint32_t field, uint32_t scope, unsigned *number) {
     int ecc = device->ecc_supported;
     switch (field) {
-    case FIELD_ECC_MODE:
-        *number = device->ecc_enabled;
-        return ecc ? SUCCESS : NOT_SUPPORTED;
-    case FIELD_REMAP_CORRECTED:
-        *number = device->remap_corrected;
-        return ecc ? SUCCESS : NOT_SUPPORTED;
-    case FIELD_REMAP_UNCORRECTED:
-        *number = device->remap_uncorrected;
-        return ecc ? SUCCESS : NOT_SUPPORTED;
     case FIELD_REMAP_PENDING:
         *number = device->remap_pending;
         return ecc ? SUCCESS : NOT_SUPPORTED;
@@ -64,18 +49,9 @@ static int number_of(const struct device *device, uint32_t field, uint32_t scope
 static int long_number_of(const struct device *device, uint32_t field, unsigned long long *number) {
     int ecc = device->ecc_supported && device->ecc_enabled;
     switch (field) {
-    case FIELD_ECC_CORRECTED:
-        *number = device->ecc_corrected;
-        return ecc ? SUCCESS : NOT_SUPPORTED;
     case FIELD_ECC_UNCORRECTED:
         *number = device->ecc_uncorrected;
         return ecc ? SUCCESS : NOT_SUPPORTED;
-    case FIELD_NVLINK_SENT:
-        *number = device->nvlink_kib_sent;
-        return link_count(device) ? SUCCESS : NOT_SUPPORTED;
-    case FIELD_NVLINK_RECEIVED:
-        *number = device->nvlink_kib_received;
-        return link_count(device) ? SUCCESS : NOT_SUPPORTED;
     default:
         return NOT_SUPPORTED;
     }

@@ -15,18 +15,6 @@ unsigned link_count(const struct device *device) {
         return link_count(device) ? INVALID_ARGUMENT : NOT_SUPPORTED;                                                  \
     struct link *link = &device->links[number];
 
-int nvmlDeviceGetNvLinkState(void *handle, unsigned number, unsigned *active) {
-    LINK(handle, number)
-    *active = link->state == LINK_UP;
-    return SUCCESS;
-}
-
-int nvmlDeviceGetNvLinkVersion(void *handle, unsigned number, unsigned *version) {
-    LINK(handle, number)
-    *version = device->nvlink_version;
-    return link->state == LINK_UP ? SUCCESS : NOT_SUPPORTED;
-}
-
 int nvmlDeviceGetNvLinkRemoteDeviceType(void *handle, unsigned number, unsigned *type) {
     LINK(handle, number)
     *type = link->remote_type;

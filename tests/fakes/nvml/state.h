@@ -22,10 +22,6 @@ struct instance {
     uint32_t used;
     uint32_t gpu_instance;
     uint32_t compute_instance;
-    uint32_t start;
-    uint32_t size;
-    uint32_t slices;
-    uint64_t memory_mib;
     char uuid[96];
     char profile[32];
 };
@@ -46,39 +42,26 @@ struct device {
     uint64_t memory_used;
     uint64_t event_types; /* supported ones */
     uint64_t clock_reasons;
-    uint64_t ecc_corrected;
     uint64_t ecc_uncorrected;
-    uint64_t nvlink_kib_sent;
-    uint64_t nvlink_kib_received;
     uint32_t presence;
     uint32_t back_after;
     uint32_t minor;
     uint32_t module;
-    uint32_t board;       /* devices of one board have one number */
-    uint32_t pcie_switch; /* of one PCIe switch; 0: none */
-    uint32_t pcie_root;   /* of one root complex */
-    uint32_t numa;
-    uint32_t peers; /* devices with the same number may read one another's memory; 0: with nobody */
+    uint32_t pcie_root; /* of one root complex */
     uint32_t mig_supported;
     uint32_t mig_enabled;
     uint32_t ecc_supported;
     uint32_t ecc_enabled;
-    uint32_t remap_corrected;
-    uint32_t remap_uncorrected;
     uint32_t remap_pending;
     uint32_t remap_failed;
     uint32_t recovery_action;
     uint32_t fabric_state; /* NVML_GPU_FABRIC_STATE_* */
     uint32_t fabric_clique;
-    uint32_t nvlink_version; /* NVML_NVLINK_VERSION_* */
     uint32_t temperature;
     uint32_t power;
     uint32_t power_limit;
-    uint32_t sm_clock;
-    uint32_t memory_clock;
     uint32_t utilisation;
     uint32_t process_count;
-    uint32_t padding;
     uint8_t fabric_cluster[16];
     struct link links[LINKS];
     struct instance instances[INSTANCES];

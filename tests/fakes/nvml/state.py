@@ -40,11 +40,7 @@ class Link(ctypes.Structure):
 
 class Instance(ctypes.Structure):
     _fields_ = [
-        *(
-            (name, c_uint32)
-            for name in ("used", "gpu_instance", "compute_instance", "start", "size", "slices")
-        ),
-        ("memory_mib", c_uint64),
+        *((name, c_uint32) for name in ("used", "gpu_instance", "compute_instance")),
         ("uuid", c_char * 96),
         ("profile", c_char * 32),
     ]
@@ -63,18 +59,13 @@ class Device(ctypes.Structure):
         ("name", c_char * 96),
         ("bus_id", c_char * 32),
         *((name, c_uint64) for name in ("memory_total", "memory_used", "event_types", "clock_reasons")),
-        *((name, c_uint64) for name in ("ecc_corrected", "ecc_uncorrected")),
-        *((name, c_uint64) for name in ("nvlink_kib_sent", "nvlink_kib_received")),
-        *((name, c_uint32) for name in ("presence", "back_after", "minor", "module")),
-        *((name, c_uint32) for name in ("board", "pcie_switch", "pcie_root", "numa", "peers")),
+        ("ecc_uncorrected", c_uint64),
+        *((name, c_uint32) for name in ("presence", "back_after", "minor", "module", "pcie_root")),
         *((name, c_uint32) for name in ("mig_supported", "mig_enabled", "ecc_supported", "ecc_enabled")),
-        *((f"remap_{name}", c_uint32) for name in ("corrected", "uncorrected", "pending", "failed")),
-        *(
-            (name, c_uint32)
-            for name in ("recovery_action", "fabric_state", "fabric_clique", "nvlink_version")
-        ),
-        *((name, c_uint32) for name in ("temperature", "power", "power_limit", "sm_clock", "memory_clock")),
-        *((name, c_uint32) for name in ("utilisation", "process_count", "padding")),
+        *((name, c_uint32) for name in ("remap_pending", "remap_failed", "recovery_action")),
+        *((name, c_uint32) for name in ("fabric_state", "fabric_clique")),
+        *((name, c_uint32) for name in ("temperature", "power", "power_limit")),
+        *((name, c_uint32) for name in ("utilisation", "process_count")),
         ("fabric_cluster", c_uint8 * 16),
         ("links", Link * LINKS),
         ("instances", Instance * INSTANCES),
@@ -107,35 +98,17 @@ class State(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """A MIG profile: slices of the device and of its memory, and GiB as NVML gives them (MiB)."""
-
-    slices: int
-    size: int
-    memory_mib: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """A model of GPU: what is the same for all of its devices."""
 
     name: str
     memory: int
-    #: How many NVLinks it has, and their NVML_NVLINK_VERSION.
+    #: How many NVLinks it has.
     nvlinks: int = 0
-    nvlink_version: int = 0
     ecc: bool = True
     power_limit: int = 300_000
-    profiles: dict[str, Profile]
-
-
-def _profiles(gigabytes: tuple[int, int, int, int], mib: int) -> dict[str, Profile]:
-    """The usual ones of a model, by the memory in their names and that of one eighth of the device."""
-    shapes = ((1, 1), (2, 2), (3, 4), (7, 8))
-    return {
-        f"{slices}g.{memory}gb": Profile(slices=slices, size=size, memory_mib=size * mib)
-        for (slices, size), memory in zip(shapes, gigabytes, strict=True)
-    }
+    #: The MIG instances that can be made of it.
+    profiles: tuple[str, ...] = ()
 
 
 MODELS: Final = {
@@ -143,21 +116,17 @@ MODELS: Final = {
         name="NVIDIA H100 80GB HBM3",
         memory=81559 << 20,
         nvlinks=18,
-        nvlink_version=6,
         power_limit=700_000,
-        profiles=_profiles((10, 20, 40, 80), 9856),
+        profiles=("1g.10gb", "2g.20gb", "3g.40gb", "7g.80gb"),
     ),
     "A100": Model(
         name="NVIDIA A100-SXM4-40GB",
         memory=40960 << 20,
         nvlinks=12,
-        nvlink_version=5,
         power_limit=400_000,
-        profiles=_profiles((5, 10, 20, 40), 4864),
+        profiles=("1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb"),
     ),
-    "L40S": Model(name="NVIDIA L40S", memory=46068 << 20, profiles={}),
-    "T4": Model(name="Tesla T4", memory=15360 << 20, power_limit=70_000, profiles={}),
-    "RTX": Model(
-        name="NVIDIA GeForce RTX 4090", memory=24564 << 20, ecc=False, power_limit=450_000, profiles={}
-    ),
+    "L40S": Model(name="NVIDIA L40S", memory=46068 << 20),
+    "T4": Model(name="Tesla T4", memory=15360 << 20, power_limit=70_000),
+    "RTX": Model(name="NVIDIA GeForce RTX 4090", memory=24564 << 20, ecc=False, power_limit=450_000),
 }

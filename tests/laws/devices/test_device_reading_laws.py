@@ -242,20 +242,18 @@ class DeviceHistories(RuleBasedStateMachine):
         model=st.sampled_from(["H100", "A100", "L40S", "RTX"]),
         nvlinks=st.sampled_from(["switched", "none"]),
         numa=st.sampled_from([-1, 0, 1]),
-        peers=st.sampled_from([1, 2]),
     )
     @precondition(lambda self: not self.is_full())
-    def add(self, model: str, nvlinks: str, numa: int, peers: int) -> None:
-        self.model.numa[self.fake.add_device(model, nvlinks=nvlinks, numa=numa, peers=peers)] = numa
+    def add(self, model: str, nvlinks: str, numa: int) -> None:
+        self.model.numa[self.fake.add_device(model, nvlinks=nvlinks, numa=numa)] = numa
 
     @rule(data=st.data(), model=st.sampled_from(["H100", "A100"]))
     @precondition(lambda self: not self.is_full() and self.of(Presence.UNPLUGGED))
     def replace_one(self, data: st.DataObject, model: str) -> None:
         old = self.any_of(data, Presence.UNPLUGGED)
         assert old is not None
-        before = self.fake.device(old)
-        root = {"pcie_switch": before.pcie_switch, "pcie_root": before.pcie_root}
-        self.model.numa[self.fake.replace(old, model, **root)] = 0
+        root = self.fake.device(old).pcie_root
+        self.model.numa[self.fake.replace(old, model, pcie_root=root)] = 0
         self.replaced.add(old)
 
     @rule(data=st.data(), back=st.booleans())
@@ -411,7 +409,7 @@ def pair() -> Iterator[tuple[DeviceHistories, str, str]]:
     """A history with two devices that three NVLinks join."""
     history = DeviceHistories()
     for _ in range(2):
-        history.add("A100", "none", 0, 1)
+        history.add("A100", "none", 0)
     first, second = history.of(Presence.PRESENT)
     history.fake.connect(first, second, links=3)
     history.it_is_what_the_library_says()
@@ -424,7 +422,7 @@ def test_a_link_leads_to_the_device_that_is_in_the_place_now(
 ) -> None:
     history, _, second = pair
     history.fake.unplug(second)
-    history.model.numa[history.fake.replace(second, "A100", pcie_switch=1, pcie_root=0)] = 0
+    history.model.numa[history.fake.replace(second, "A100", pcie_root=0)] = 0
     history.it_is_what_the_library_says()
     linked, new = history.nvidia.read().devices
     assert new.bus_id in linked.linked_to
