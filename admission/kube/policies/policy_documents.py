@@ -5,7 +5,8 @@ stands for a value, or for an expression that several policies use (``expression
 annotations and kinds are those of ``queues.api``. Each entry has the fields of a policy's spec, and of its metadata the
 name. What all have in common is left out and filled in here:
 
-- ``patches``: the list of JSON patches of a mutating policy, which fails closed;
+- ``patches``: the list of JSON patches of a mutating policy, which fails closed; or several of them, each of what the
+  one before leaves;
 - ``validations`` without ``message`` and ``reason``, of a policy that denies (``action: Warn``: that warns);
   ``concerns``: which requests it is about;
 - ``matchConditions`` and ``variables`` as mappings of a name to an expression;
@@ -58,11 +59,6 @@ FORCE: Final = "force-delete"
 JOB_STARTERS: Final = (("vccronjobs", VOLCANO_CRON_JOBS), ("jobflows", JOB_FLOWS))
 #: Annotations of pods that name their admission and seat.
 SIGNS: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.RECREATED_FROM)
-#: Kinds whose objects are suspended by the same field, by the end of the names of their policies.
-SUSPENDED_BY: Final = {
-    "operators": ("spec", "suspend"),
-    "training-operators": ("spec", "runPolicy", "suspend"),
-}
 #: The documents, in the order in which they are installed: what makes work wait, and what guards it.
 _TOPICS: Final = (
     *("waiting", "requesters", "owners", "operators", "train_jobs", "kept_names", "holds", "kueue_names"),
@@ -194,7 +190,8 @@ def _documents(entry: Document, identity: str) -> list[Document]:
         bound["validationActions"] = [entry.get("action", "Deny")]
     else:
         spec["reinvocationPolicy"] = "IfNeeded"
-        spec["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": entry["patches"]}}]
+        patches = entry["patches"] if isinstance(entry["patches"], list) else [entry["patches"]]
+        spec["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": each}} for each in patches]
     if "paramRef" in entry:
         bound["paramRef"] = entry["paramRef"]
     return [
@@ -254,7 +251,6 @@ _NAMES: Final[dict[str, Any]] = {
     "MAY_ADMINISTER": MAY_ADMINISTER,
     "REQUIRED": REQUIRED,
     "SIGNS": SIGNS,
-    "SUSPENDED_BY": SUSPENDED_BY,
     "own_annotations": (*SIGNS, names.USER),
     "operators": OPERATOR_KINDS,
     "makers": [*(description.resource for description in OPERATOR_KINDS), api_resources.TRAIN_JOBS],

@@ -1,5 +1,6 @@
 """The policies that follow from the documents: which kinds they are about, and that each request is looked at once."""
 
+import re
 from typing import Any
 
 import pytest
@@ -46,7 +47,9 @@ def expressions(value: Any) -> list[str]:
 
 
 def test_each_kind_that_muster_writes_on_is_kept_by_one_policy() -> None:
-    keeping = [spec for name, spec in MUTATING.items() if name.startswith("muster-keep")]
+    keeping = [
+        spec for name, spec in MUTATING.items() if name.startswith("muster-keep") or name == "muster-kinds"
+    ]
     kept = sorted(
         kind for spec in keeping if spec is not MUTATING["muster-keep-job-sets"] for kind in kinds(spec)
     )
@@ -55,9 +58,9 @@ def test_each_kind_that_muster_writes_on_is_kept_by_one_policy() -> None:
 
 
 def test_kueues_names_are_translated_where_templates_are_at_a_fixed_place() -> None:
-    translated = {plural for _, plural in kinds(MUTATING["muster-kueue-operators"])}
-    assert {"jobsets", "mpijobs", "rayclusters"} <= translated
-    assert "sparkapplications" not in translated
+    [patches] = [text for text in expressions(MUTATING["muster-kinds"]["mutations"]) if "podset-" in text]
+    assert {"JobSet", "MPIJob", "RayCluster"} <= set(re.findall(r"object\.kind == '(\w+)'", patches))
+    assert "SparkApplication" not in patches
 
 
 def test_what_differs_between_clusters_is_in_the_policies() -> None:
