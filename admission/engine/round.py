@@ -666,4 +666,4 @@ def _within_user_limits(refused: ClassAnswer, request: ClassRequest, promised: U
             break
         promised.add(workload.queue, workload.user, asked)
         members.append(entry)
-    return replace(refused, members=members)
+    return ClassAnswer(refused.queue, refused.reason, members, refused.need)

@@ -8,6 +8,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from admission.engine import reasons
 from admission.engine.pending.waiting_time import passed_over_from, soonest, starves_at, waits_since
 from admission.engine.placement.need import (
@@ -104,9 +106,11 @@ class PlacementClass:
         self.cost = attempt_cost(self.workload, self.request.need)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassAnswer:
-    """One reason for several workloads of a queue. The same object as long as neither changes."""
+class ClassAnswer(msgspec.Struct, frozen=True, eq=False):
+    """One reason for several workloads of a queue. The same object as long as neither changes.
+
+    A struct because a turn makes one for each class behind another one: without Python code.
+    """
 
     queue: QueueName
     reason: Reason

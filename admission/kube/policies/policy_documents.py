@@ -191,7 +191,9 @@ def _documents(entry: Document, identity: str) -> list[Document]:
     else:
         spec["reinvocationPolicy"] = "IfNeeded"
         patches = entry["patches"] if isinstance(entry["patches"], list) else [entry["patches"]]
-        spec["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": each}} for each in patches]
+        spec["mutations"] = [
+            {"patchType": "JSONPatch", "jsonPatch": {"expression": each}} for each in patches
+        ]
     if "paramRef" in entry:
         bound["paramRef"] = entry["paramRef"]
     return [
