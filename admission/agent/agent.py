@@ -104,6 +104,7 @@ class Agent:
         self.metrics = AgentMetrics()
         self.metrics.requests = lambda: client.requests
         self.metrics.writes = lambda: {**self.reporter.writes, "lease": self.heartbeat.renewals}
+        #: The health as it was assessed last. None until it is known what was reported before.
         self._health: HealthState | None = None
         #: Whether there is a Device of this node: then it is kept up to date even if the devices are gone.
         self._has_device = False
@@ -168,14 +169,17 @@ class Agent:
             self.metrics.events(each.events)
         if not all(each.answered or self._is_silent(each) for each in seen):
             return
-        if self._health is None and not self._load(ticks):
+        before = self._health or self._load(ticks)
+        if before is None:
             self.metrics.observe(NodeObservation(seen=seen, readings=self._readings(seen, now), ticks=ticks))
             return
         if any(self._is_missed(each) and not self._is_silent(each) for each in seen):
             return
         readings = self._readings(seen, now)
-        health = self._assess(readings, now)
-        self._offer(seen, readings, health, now, ticks)
+        mark = None if self.node.node is None else self.node.node.mark
+        self._health = assess(before, readings, self._events, mark, now)
+        self._events = []
+        self._offer(seen, readings, self._health.devices, ticks)
 
     # ── the parts of a step ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -222,16 +226,16 @@ class Agent:
         for known in self._known.values():
             known.forget_lost()
 
-    def _load(self, ticks: float) -> bool:
-        """Whether the health that was reported before is known: the agent goes on from there."""
+    def _load(self, ticks: float) -> HealthState | None:
+        """The health that was reported before, from which the agent goes on. None while it cannot be read."""
         node = self.node.node
         if ticks < self._load_at or node is None:
-            return False
+            return None
         try:
             stored = self.reporter.load(ticks)
         except ApiError as error:
             self._load_at = ticks + self._backoff.failed(error)
-            return False
+            return None
         self._backoff.succeeded()
         self._has_device = stored is not None
         memory = remembered(stored, node.uid)
@@ -241,22 +245,13 @@ class Agent:
         self._resources, self._allocations = memory.resources, memory.allocations
         before = {reading.vendor: reading for reading in memory.readings}
         self._known = {watch.vendor: KnownDevices(before.get(watch.vendor)) for watch in self.devices}
-        return True
-
-    def _assess(self, readings: Sequence[NodeReading], now: float) -> Mapping[DeviceId, DeviceHealth]:
-        assert self._health is not None
-        node = self.node.node
-        mark = None if node is None else node.mark
-        self._health, health = assess(self._health, readings, self._events, mark, now)
-        self._events = []
-        return health
+        return self._health
 
     def _offer(
         self,
         seen: Sequence[Seen],
         readings: Sequence[NodeReading],
         health: Mapping[DeviceId, DeviceHealth],
-        now: float,
         ticks: float,
     ) -> None:
         node, pods = self.node.node, self.node.pods or {}
@@ -286,13 +281,7 @@ class Agent:
             device = device_document(
                 name, node.uid, readings, health, uses, resources, offered, memory.text()
             )
-        self.reporter.offer(
-            Report(
-                device=device,
-                labels=node_labels(readings),
-                node_labels=node.labels,
-            )
-        )
+        self.reporter.offer(Report(device=device, labels=node_labels(readings), node_labels=node.labels))
 
     def _without_library(self, seen: Sequence[Seen]) -> list[str]:
         """Vendors whose library, driver or devices are not found, on a node without any device: agents run where a

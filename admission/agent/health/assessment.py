@@ -40,8 +40,8 @@ def assess(
     events: Sequence[DeviceEvent],
     mark: str | None,
     now: float,
-) -> tuple[HealthState, Mapping[DeviceId, DeviceHealth]]:
-    """The health of each device in the readings, and the state for the next assessment.
+) -> HealthState:
+    """The health of each device in the readings: the state for the next assessment.
 
     ``events``: since the last assessment; the readings may be older than they are. ``mark``: value of the annotation
     ``muster.dev/gpu-unhealthy`` of the node, None if it has none. ``now``: seconds since the epoch.
@@ -63,7 +63,7 @@ def assess(
                 told[ConditionType.MARKED_UNHEALTHY] = Problem(reason="MarkedByPerson", message=reason)
             found[device.id] = _concluded(present, told, marks.problem, int(now))
     starts = {node.vendor: node.driver_start for node in readings if node.driver_start}
-    return HealthState(devices=found, driver_starts=starts), found
+    return HealthState(devices=found, driver_starts=starts)
 
 
 def _without_told_loss(

@@ -32,8 +32,8 @@ class Agent:
     ) -> dict[str, DeviceHealth]:
         self.now += after
         self.readings = readings
-        self.state, health = assess(self.state, readings, tuple(events), mark, self.now)
-        self.health = dict(health)
+        self.state = assess(self.state, readings, tuple(events), mark, self.now)
+        self.health = dict(self.state.devices)
         return self.health
 
     def device(self, *fields: Any, **more: Any) -> DeviceHealth:

@@ -55,7 +55,10 @@ class Assessed:
     step: Step
     now: int
     state: HealthState
-    health: Mapping[str, DeviceHealth]
+
+    @property
+    def health(self) -> Mapping[str, DeviceHealth]:
+        return self.state.devices
 
 
 def well(start: str = "", after: int = 1, **fields: Any) -> Step:
@@ -70,8 +73,8 @@ def assessed(history: History, state: HealthState | None = None, now: int = BEGI
     state = state or HealthState()
     for step in history:
         now += step.after
-        state, health = assess(state, [step.reading], step.events, step.mark, now)
-        found.append(Assessed(step=step, now=now, state=state, health=health))
+        state = assess(state, [step.reading], step.events, step.mark, now)
+        found.append(Assessed(step=step, now=now, state=state))
     return found
 
 

@@ -32,7 +32,7 @@ CRD = Path(__file__).parents[4] / "deploy/chart/crds/scheduling.koordinator.sh_d
 
 
 def health_of(*readings: NodeReading, mark: str | None = None) -> dict[str, DeviceHealth]:
-    return dict(assess(HealthState(), readings, (), mark, NOW)[1])
+    return dict(assess(HealthState(), readings, (), mark, NOW).devices)
 
 
 def document(*readings: NodeReading, uses: tuple[Allocation, ...] = (), **more: Any) -> dict[str, Any]:
