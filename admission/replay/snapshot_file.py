@@ -6,6 +6,7 @@ the same turn are equal byte for byte. ``docs/reference/snapshots.md`` documents
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from difflib import unified_diff
 from typing import Any, Final, get_type_hints
 
 import msgspec
@@ -56,7 +57,7 @@ def save(snapshot: Snapshot, plan: Plan, configuration: str = "") -> bytes:
     writers: dict[str, Callable[[Any], Any]] = {
         "nodes": _written_table,
         "past_use": PastUse.lines,
-        "queues": written_queues,
+        "queues": _written_queues,
         "tree": lambda tree: None,  # it follows from the queues
     }
     document = {
@@ -90,61 +91,22 @@ def load(text: bytes) -> Saved:
 
 def replayed_plan(saved: Saved) -> Mapping[str, Any]:
     """The plan that this engine decides for the saved snapshot, in its JSON form."""
-    return plan_form(decide(saved.snapshot, Memo())[0])
-
-
-def plan_form(plan: Plan) -> Mapping[str, Any]:
-    """A plan in its JSON form, as it is read back from a file."""
-    form: Mapping[str, Any] = msgspec.json.decode(msgspec.json.encode(json_form.written(plan)))
+    plan, _ = decide(saved.snapshot, Memo())
+    form: Mapping[str, Any] = json_form.written(plan)
     return form
 
 
-def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
-    """Differences of two plans in their JSON form, a line each.
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """The lines that differ between two plans in their JSON form, with those around them, as ``diff -u`` writes them.
 
-    Entries of lists are matched by their workload or admission. Transitions of jobs are left out: ``decide``
-    does not make them.
+    Transitions of jobs are left out: ``decide`` does not make them.
     """
-    if isinstance(before, dict) and isinstance(after, dict):
-        for name in sorted(before.keys() | after.keys()):
-            if where == "" and name == "jobs":
-                continue
-            place = f"{where}.{name}" if where else name
-            if name not in after:
-                yield f"{place}: was {_short(before[name])}, is not there now"
-            elif name not in before:
-                yield f"{place}: was not there, is {_short(after[name])}"
-            else:
-                yield from differences(before[name], after[name], place)
-    elif isinstance(before, list) and isinstance(after, list) and before != after:
-        named = _by_subject(before), _by_subject(after)
-        if named[0] is not None and named[1] is not None and list(named[0]) != list(named[1]):
-            yield from differences(named[0], named[1], where)
-            if sorted(named[0]) == sorted(named[1]):
-                yield f"{where}: the same in another order"
-        else:
-            first, second = (
-                {str(number): one for number, one in enumerate(each)} for each in (before, after)
-            )
-            yield from differences(first, second, where)
-    elif before != after:
-        yield f"{where}: was {_short(before)}, is {_short(after)}"
+    return unified_diff(_lines_of(before), _lines_of(after), "saved plan", "plan of now", lineterm="")
 
 
-def _by_subject(entries: list[Any]) -> dict[str, Any] | None:
-    """Entries by their workload or admission; None if an entry has neither, or if two have the same."""
-    named: dict[str, Any] = {}
-    for entry in entries:
-        subject = entry.get("workload", entry.get("admission")) if isinstance(entry, dict) else None
-        if subject is None or str(subject) in named:
-            return None
-        named[str(subject)] = entry
-    return named
-
-
-def _short(form: Any) -> str:
-    text = form if isinstance(form, str) else msgspec.json.encode(form).decode()
-    return text if len(text) <= 200 else f"{text[:200]}…"
+def _lines_of(plan: Mapping[str, Any]) -> list[str]:
+    decided = {name: each for name, each in plan.items() if name != "jobs"}
+    return msgspec.json.format(msgspec.json.encode(decided, order="sorted"), indent=1).decode().splitlines()
 
 
 # ── nodes ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,27 +145,16 @@ def _level_keys(layout: Layout, chain: tuple[TopologyLevel, ...]) -> list[str]:
 
 
 def _written_table(table: NodeTable) -> dict[str, Any]:
-    return dict(
-        sorted(
-            {
-                **written_table_without_nodes(table),
-                "nodes": [json_form.written(node) for node in nodes_of(table)],
-            }.items()
-        )
-    )
-
-
-def written_table_without_nodes(table: NodeTable) -> dict[str, Any]:
-    """The JSON form of a table without the list of its nodes, which ``nodes_of`` gives."""
     layout = table.layout
     return {
-        "levels": [_level_keys(layout, chain) for chain in layout.chains],
         "layout": {name: json_form.written(getattr(layout, name)) for name in sorted(_more(Layout))},
-        **{name: json_form.written(getattr(table, name)) for name in _more(NodeTable)},
+        "levels": [_level_keys(layout, chain) for chain in layout.chains],
+        "nodes": [json_form.written(node) for node in nodes_of(table)],
+        **{name: json_form.written(getattr(table, name)) for name in sorted(_more(NodeTable))},
     }
 
 
-def written_queues(queues: Mapping[QueueName, Queue]) -> dict[str, Any]:
+def _written_queues(queues: Mapping[QueueName, Queue]) -> dict[str, Any]:
     """Queues by name. The order of a queue's flavors is the order in which they are tried."""
     return {
         str(name): json_form.written_fields(queue, {"flavors": json_form.in_order})

@@ -11,8 +11,8 @@ import click
 from admission.cli.command_line import TRACEBACK, complain
 from admission.cli.options import removed_option
 
-#: Differences that are shown without ``--all``.
-_SHOWN: Final = 40
+#: Lines that are shown without ``--all``.
+_SHOWN: Final = 100
 
 #: How a compressed file begins.
 _GZIP: Final = b"\x1f\x8b"
@@ -28,15 +28,17 @@ _NOT_KEPT: Final = (
 
 @click.command(short_help="Decide a saved turn again.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--all", "everything", is_flag=True, help="Show every difference, not only the first ones.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show all lines that differ, not only the first ones."
+)
 @removed_option("--at", _NOT_KEPT)
 @removed_option("--days", _NOT_KEPT)
 def replay(file: Path, everything: bool) -> int:
     """Decide again the turn that `muster snapshot` saved, or one that a leader could not decide and kept
     (compressed, with an empty plan), and compare the plans.
 
-    Exit code 0: the same plan. 1: another one; every difference is a line. 2: FILE is no saved turn, or cannot be
-    decided.
+    Exit code 0: the same plan. 1: another one; the lines that differ are shown as by `diff -u`. 2: FILE is no saved
+    turn, or cannot be decided.
     """
     from admission.replay.fingerprint import fingerprint
     from admission.replay.snapshot_file import differences, load, replayed_plan
@@ -62,13 +64,13 @@ def replay(file: Path, everything: bool) -> int:
     for line in found if everything else found[:_SHOWN]:
         click.echo(line)
     if not everything and len(found) > _SHOWN:
-        click.echo(f"and {len(found) - _SHOWN} more; --all shows them")
+        click.echo(f"and {len(found) - _SHOWN} more lines; --all shows them")
     snapshot = saved.snapshot
     about = (
         f"{len(snapshot.pending)} pending, {len(snapshot.admissions)} admissions, {len(snapshot.nodes)} nodes"
     )
     if found:
-        click.echo(f"{file}: another plan, {len(found)} differences ({about})")
+        click.echo(f"{file}: another plan ({about})")
         return _DIFFERS
     click.echo(f"{file}: the same plan ({about})")
     return 0

@@ -5,7 +5,7 @@ Muster's agent writes them, and koordlet does; what only Muster's agent reports 
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,6 +16,7 @@ from admission.wire import (
     WireDeviceTopology,
     WireNodeDevices,
     WireReportedDevice,
+    WireStruct,
 )
 from queues.api import names
 from queues.api.resource_names import is_extended
@@ -28,6 +29,12 @@ _OFFERED: Final = {"true": True, "false": False}
 _MOST_DEVICES: Final = 64
 _MOST_ENTRIES: Final = 1024
 _LONGEST: Final = 256
+
+
+class _MigInstance(WireStruct):
+    """What is read of an entry of ``muster.dev/mig-instances``."""
+
+    profile: str
 
 
 def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
@@ -45,7 +52,9 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
         if each.minor >= 0 and minors[each.minor] == 1 and places[_place(each)] == 1
     }
     devices = [
-        _device(each, _place(each), instances.get(each.id, {}), of_node) for each in gpus if each.minor >= 0
+        _device(each, _place(each), instances.get(each.id, Counter()), of_node)
+        for each in gpus
+        if each.minor >= 0
     ]
     return NodeDevicesFact(
         node=NodeName(metadata.name),
@@ -97,19 +106,16 @@ def _device(
     )
 
 
-def _instances(text: str) -> dict[str, dict[str, int]]:
+def _instances(text: str) -> dict[str, Counter[str]]:
     """Number of MIG instances by profile, of each device. Empty if there are none, or if the report cannot be read."""
     try:
-        told: Any = msgspec.json.decode(text or "{}")
-        counts: dict[str, dict[str, int]] = {}
-        for device, instances in list(told.items())[:_MOST_DEVICES]:
-            for each in instances[:_MOST_DEVICES]:
-                profile = str(each["profile"])[:_LONGEST]
-                of_device = counts.setdefault(str(device), {})
-                of_device[profile] = of_device.get(profile, 0) + 1
-        return counts
-    except (msgspec.DecodeError, RecursionError, AttributeError, KeyError, TypeError, ValueError):
+        told = msgspec.json.decode(text or "{}", type=dict[str, tuple[_MigInstance, ...]])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return {}
+    return {
+        device: Counter(each.profile[:_LONGEST] for each in instances[:_MOST_DEVICES])
+        for device, instances in list(told.items())[:_MOST_DEVICES]
+    }
 
 
 def _holders(
