@@ -1,20 +1,15 @@
 """The deciding code as one short hash: two runs with the same hash decide alike.
 
-It covers the defaults of all policies and the text of every module that takes part in ``decide()``, so a
-simulation with the controller's hash ran the controller's engine.
+It covers the text of every module that takes part in ``decide()``, the defaults of all policies among them.
 """
 
 import importlib
-import json
 import pkgutil
-from dataclasses import asdict
 from functools import lru_cache
 from hashlib import sha256
 from importlib.abc import InspectLoader
 from types import ModuleType
 from typing import Final
-
-from queues.quota.queue import DEFAULT_POLICY, Queue
 
 #: Packages and modules with code that takes part in a decision or its messages; of a package all modules below it.
 _DECIDING: Final = (
@@ -36,30 +31,15 @@ _DECIDING: Final = (
 )
 
 
-def fingerprint(root: Queue | None = None) -> str:
-    """The hash, with the rules that ``root`` sets for all queues (the defaults if None)."""
-    own: dict[str, object] = {}
-    if root is not None:
-        own = {
-            **asdict(root.policy),
-            "order": root.order,
-            "placement": root.placement,
-            "ageing": root.ageing_per_hour,
-        }
-        own = {name: rule for name, rule in own.items() if rule is not None}
-    rules = {"default": asdict(DEFAULT_POLICY), "root": own, "engine": _engine()}
-    return sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:12]
-
-
 @lru_cache(maxsize=1)
-def _engine() -> str:
-    """A hash of the engine's text."""
+def fingerprint() -> str:
+    """The hash."""
     text = sha256()
     for module in _modules():
         loader = module.__spec__.loader if module.__spec__ is not None else None
         source = loader.get_source(module.__name__) if isinstance(loader, InspectLoader) else None
         text.update(f"{module.__name__}\n{source or ''}\n".encode())
-    return text.hexdigest()
+    return text.hexdigest()[:12]
 
 
 def _modules() -> list[ModuleType]:

@@ -78,15 +78,14 @@ def _write_figures(file: Path | None, figures: dict[str, Any]) -> None:
 
 
 def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None, file: Path | None) -> int:
-    from admission.replay.fingerprint import fingerprint
     from tests.bench.simulate import gang_trace, report, rules
     from tests.bench.simulate.gangs import Simulation
 
     case = gang_trace.load(folder, seed)
     root = rules.NO_PREEMPTION if no_preemption else rules.DEFAULT
-    click.echo(f"configuration {fingerprint(root)}")
+    click.echo(f"configuration {rules.configuration(root)}")
     outcome = Simulation(case, rules.under(root, case.queues, seed)).run()
-    figures = {"case": case.name, "configuration": fingerprint(root), **report.summary(outcome)}
+    figures = {"case": case.name, "configuration": rules.configuration(root), **report.summary(outcome)}
     if out is not None:
         report.write_schedule(out, outcome.segments)
     _write_figures(file, figures)

@@ -1,9 +1,13 @@
 """The rules of a simulation: the defaults, or other ones that root states."""
 
+import json
 from collections.abc import Mapping
+from dataclasses import asdict
+from hashlib import sha256
 from random import Random
 from typing import Final
 
+from admission.replay.fingerprint import fingerprint
 from queues.quota.queue import ROOT, Queue, QueuePolicy
 from queues.workload import QueueName
 
@@ -28,3 +32,9 @@ def under(root: Queue, queues: Mapping[QueueName, Queue], seed: int | None = Non
     if seed is not None:
         Random(seed).shuffle(every_queue)
     return dict(every_queue)
+
+
+def configuration(root: Queue) -> str:
+    """What decides a simulation: the hash of the engine, and of the rules that ``root`` states."""
+    stated = (asdict(root.policy), root.order, root.placement, root.ageing_per_hour)
+    return f"{fingerprint()}-{sha256(json.dumps(stated).encode()).hexdigest()[:8]}"

@@ -16,7 +16,7 @@ from statistics import fmean
 from time import monotonic
 from typing import Final
 
-from admission.replay.fingerprint import fingerprint
+from tests.bench.simulate.rules import configuration
 from tests.bench.traces.results import Results, plain
 from tests.bench.traces.scoring import ABLATIONS, FULL, NO_PREEMPTION, Score, play
 from tests.bench.traces.tables import HEAD, comparison, marks, row, summary
@@ -38,7 +38,7 @@ def main() -> int:
     if options.only:
         names = [name for name in ABLATIONS if name in options.only]
     results = Results.read(cache() / "scores.jsonl")
-    print(f"configuration {fingerprint(ABLATIONS[FULL])}, {len(weeks)} weeks")
+    print(f"configuration {configuration(ABLATIONS[FULL])}, {len(weeks)} weeks")
     _play_all(names, weeks, results, options.processes)
     reached = {name: list(_scores(name, weeks, results)) for name in names}
     held = True

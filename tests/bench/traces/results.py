@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from admission.replay.fingerprint import fingerprint
 from queues.quota.queue import Queue
+from tests.bench.simulate.rules import configuration
 from tests.bench.traces.scoring import Score
 from tests.bench.traces.weeks import Week
 
@@ -28,15 +28,15 @@ class Results:
 
     def get(self, root: Queue, week: Week) -> Score | None:
         """The score of a week under these rules and the code as it is. None: it was not played."""
-        return self._scores.get((fingerprint(root), week.name))
+        return self._scores.get((configuration(root), week.name))
 
     def add(self, root: Queue, score: Score) -> None:
         """Keep a score."""
-        configuration = fingerprint(root)
-        self._scores[configuration, score.case] = score
+        played = configuration(root)
+        self._scores[played, score.case] = score
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.open("a") as lines:
-            lines.write(json.dumps({"configuration": configuration, "score": plain(score)}) + "\n")
+            lines.write(json.dumps({"configuration": played, "score": plain(score)}) + "\n")
 
     def seconds(self) -> Mapping[str, float]:
         """How long each week took when it was last played, whatever the rules."""
