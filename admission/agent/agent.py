@@ -50,7 +50,7 @@ from admission.agent.metrics import AgentMetrics, NodeObservation
 from admission.agent.readings import DeviceEvent, DeviceId, NodeReading, all_lost
 from admission.agent.remembered import AgentMemory, KnownDevices, remembered
 from admission.agent.settings import AgentSettings
-from admission.agent.vendors.registry import remedy
+from admission.agent.vendors.registry import VENDORS
 from admission.agent.vendors.vendor import Vendor
 from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiError
@@ -292,8 +292,8 @@ class Agent:
         for each in seen:
             is_missing = each in found and each.unread > _DRIVER_STARTS
             if self._news(f"no library of {each.vendor}", is_missing):
-                why = (each.vendor, each.absent, remedy(each.vendor))
-                logger.warning("no device of %s can be read on this node: %s %s", *why)
+                remedy = VENDORS[each.vendor].remedy
+                logger.warning("no device of %s can be read here: %s %s", each.vendor, each.absent, remedy)
         return [each.vendor for each in found]
 
     def _kubelet(self) -> KubeletDevices:

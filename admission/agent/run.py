@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 def run(settings: AgentSettings, access: Access) -> int:
     """Report until SIGTERM or SIGINT, then 0. Raises OSError: the address of the metrics is taken."""
     client = ApiClient(access)
-    vendors = {vendor.name: vendor.reader() for vendor in VENDORS}
+    vendors = {name: vendor.reader() for name, vendor in VENDORS.items()}
     agent, stop = Agent(settings, client, vendors, rng=random.Random()), threading.Event()
 
     def end(number: int, _: object) -> None:

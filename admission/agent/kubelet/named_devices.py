@@ -30,8 +30,8 @@ def vendor_of(resource: str) -> str | None:
     domain = resource.partition("/")[0]
     return next(
         (
-            vendor.name
-            for vendor in VENDORS
+            name
+            for name, vendor in VENDORS.items()
             if domain == vendor.domain or domain.endswith(f".{vendor.domain}")
         ),
         None,

@@ -10,12 +10,6 @@ _BUS_ID: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
 
 
-def bus_id(value: object) -> str:
-    """A bus id in small letters, ``0000:18:00.0``; "": it is none."""
-    found = value.strip().lower() if isinstance(value, str) else ""
-    return found if _BUS_ID.fullmatch(found) else ""
-
-
 def kernel_bus_id(bus_id: str) -> str:
     """A bus id as the kernel writes it, ``0000:18:00.0``; NVML writes ``00000000:18:00.0``, with capitals."""
     domain, _, rest = bus_id.lower().partition(":")
@@ -23,7 +17,7 @@ def kernel_bus_id(bus_id: str) -> str:
 
 
 def pcie_root(bus: str, sysfs: Path = SYSFS) -> str:
-    """The root complex that a device hangs on, ``pci0000:17``; "": unknown. ``bus``: as ``bus_id`` gives it."""
+    """The root complex that a device hangs on, ``pci0000:17``; "": unknown. ``bus``: as ``kernel_bus_id`` gives it."""
     if not bus:
         return ""
     try:
@@ -50,7 +44,7 @@ def bound_devices(driver: str, sysfs: Path = SYSFS) -> frozenset[str]:
         names = [entry.name for entry in (sysfs / "bus" / "pci" / "drivers" / driver).iterdir()]
     except OSError:
         return frozenset()
-    return frozenset(found for name in names if (found := bus_id(name)))
+    return frozenset(filter(_BUS_ID.fullmatch, names))
 
 
 def module_load(driver: str, sysfs: Path = SYSFS) -> str:

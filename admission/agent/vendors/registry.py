@@ -14,8 +14,6 @@ from admission.agent.vendors.vendor import Vendor
 class KnownVendor:
     """One vendor."""
 
-    #: As Koordinator's label has it.
-    name: str
     #: The end of the domain of its resources.
     domain: str
     #: What gives the agent its library.
@@ -30,10 +28,9 @@ def _nvidia() -> Vendor:
     return Nvidia()
 
 
-#: In the order in which their devices are shown.
-VENDORS: Final = (
-    KnownVendor(
-        name="nvidia",
+#: By name, as Koordinator's label has it, in the order in which their devices are shown.
+VENDORS: Final = {
+    "nvidia": KnownVendor(
         domain="nvidia.com",
         remedy=(
             "Its container runtime has to mount the library into this pod: set `runtimeClassName: nvidia` where that "
@@ -43,11 +40,4 @@ VENDORS: Final = (
         ),
         reader=_nvidia,
     ),
-)
-_BY_NAME: Final = {vendor.name: vendor for vendor in VENDORS}
-
-
-def remedy(vendor: str) -> str:
-    """What to do where the library of a vendor is not found."""
-    known = _BY_NAME.get(vendor)
-    return "" if known is None else known.remedy
+}

@@ -19,7 +19,7 @@ from admission.facts.devices import (
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.world.admissions import KeyIndex, replaced
-from admission.world.devices.resource_claims import ClaimedDevices, Place, Pool, ResourceClaims, with_claims
+from admission.world.devices.resource_claims import Place, Pool, ResourceClaims, with_claims
 from admission.world.devices.slice_devices import (
     DeviceClasses,
     SliceAmounts,
@@ -47,7 +47,6 @@ class DeviceFacts:
         self._slices: dict[str, ResourceSliceFact] = {}
         self._slices_on: KeyIndex[NodeName, str] = KeyIndex()
         self._slices_of: KeyIndex[Pool, str] = KeyIndex()
-        self._claimed = ClaimedDevices()
         #: What agents report, by node.
         self._reported: dict[NodeName, NodeDevicesFact] = {}
         #: Nodes as they were seen.
@@ -89,7 +88,7 @@ class DeviceFacts:
     def reported(self, node: NodeName) -> NodeDevicesFact | None:
         """What the agent of a node reports, with the pods that have its devices by claims; None if it has no agent."""
         fact = self._reported.get(node)
-        claims = self._claimed.ids_in(self.slices_on(node)) if fact is not None else {}
+        claims = self.claims.ids_in(self.slices_on(node)) if fact is not None else {}
         if fact is None or not claims:
             return fact
         pods = {place: self._pods_with(place) for place in claims}
@@ -118,7 +117,7 @@ class DeviceFacts:
         for place in names - named:
             self._users.add(place, subject)
         claims = (place for kind, place in named ^ names if kind is FactKind.RESOURCE_CLAIM)
-        return {pool for place in claims for pool in self._claimed.pools_of(place)}
+        return {each.of for place in claims for each in self.claims.allocated(place)}
 
     def _held_anew(self, pools: Iterable[Pool]) -> Iterator[Change]:
         """Nodes with an unhealthy device and devices of these pools, reported anew: other pods have them now."""
@@ -145,8 +144,7 @@ class DeviceFacts:
         if change.kind is FactKind.CLAIM_TEMPLATE:
             self.claims.put_template(place, fact)
         else:
-            self.claims.put_claim(place, fact)
-            pools = self._claimed.put(place, fact)
+            pools = self.claims.put_claim(place, fact)
         for subject in list(self._users.of((change.kind, place))):
             yield self._counted(self._claimants[subject])
         yield from self._held_anew(pools)

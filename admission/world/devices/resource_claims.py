@@ -34,6 +34,8 @@ from queues.workload import Obstacle
 
 #: Namespace and name.
 Place = tuple[str, str]
+#: Driver and name of a pool.
+Pool = tuple[str, str]
 
 
 class ResourceClaims:
@@ -43,14 +45,45 @@ class ResourceClaims:
         self._classes = classes
         self._templates: dict[Place, ResourceClaimFact] = {}
         self._claims: dict[Place, ResourceClaimFact] = {}
+        #: Claims with devices, by the pool of these.
+        self._claims_on: KeyIndex[Pool, Place] = KeyIndex()
 
     def put_template(self, place: Place, fact: ResourceClaimFact | None) -> None:
         """A ResourceClaimTemplate appeared or went away."""
         replaced(self._templates, place, fact)
 
-    def put_claim(self, place: Place, fact: ResourceClaimFact | None) -> None:
-        """A ResourceClaim appeared, changed or went away."""
+    def put_claim(self, place: Place, fact: ResourceClaimFact | None) -> set[Pool]:
+        """A ResourceClaim appeared, changed or went away; returns pools in which its devices are others than before."""
+        before = self.allocated(place)
         replaced(self._claims, place, fact)
+        after = self.allocated(place)
+        for pool in {each.of for each in before}:
+            self._claims_on.discard(pool, place)
+        for pool in {each.of for each in after}:
+            self._claims_on.add(pool, place)
+        return {each.of for each in {*before} ^ {*after}}
+
+    def allocated(self, place: Place) -> tuple[AllocatedDevice, ...]:
+        """The devices of a claim."""
+        claim = self._claims.get(place)
+        return () if claim is None else claim.allocated
+
+    def ids_in(self, slices: Sequence[ResourceSliceFact]) -> dict[Place, frozenset[str]]:
+        """What agents may call the devices of each claim on a node with these slices, all of the newest generation."""
+        pools = {(each.driver, each.pool) for each in slices}
+        claims = {place for pool in pools for place in self._claims_on.of(pool)}
+        if not claims:
+            return {}
+        ids = {
+            AllocatedDevice(part.driver, part.pool, device.name): device.ids
+            for part in slices
+            for device in part.devices
+        }
+        return {
+            place: frozenset(name for each in self.allocated(place) for name in ids.get(each, ()))
+            for place in claims
+            if all(each in ids for each in self.allocated(place) if each.of in pools)
+        }
 
     def in_pod(self, pod: PodFact) -> PodFact:
         """A pod with what it claims in its shape; one that claims something that cannot be counted has an obstacle."""
@@ -115,51 +148,6 @@ class ResourceClaims:
 
 def _obstacle(problem: str) -> Obstacle | None:
     return Obstacle(ReasonCode.INVALID_SPEC, shortened(problem, LONGEST_MESSAGE)) if problem else None
-
-
-#: Driver and name of a pool.
-Pool = tuple[str, str]
-
-
-class ClaimedDevices:
-    """Allocated devices of ResourceClaims."""
-
-    def __init__(self) -> None:
-        self._allocated: dict[Place, tuple[AllocatedDevice, ...]] = {}
-        self._claims_on: KeyIndex[Pool, Place] = KeyIndex()
-
-    def put(self, place: Place, fact: ResourceClaimFact | None) -> set[Pool]:
-        """A ResourceClaim appeared, changed or went away; returns pools in which its devices are others than before."""
-        before = self._allocated.pop(place, ())
-        after = fact.allocated if fact is not None else ()
-        if after:
-            self._allocated[place] = after
-        for pool in {each.of for each in before}:
-            self._claims_on.discard(pool, place)
-        for pool in {each.of for each in after}:
-            self._claims_on.add(pool, place)
-        return {each.of for each in {*before} ^ {*after}}
-
-    def pools_of(self, place: Place) -> set[Pool]:
-        """Pools with devices of a claim."""
-        return {each.of for each in self._allocated.get(place, ())}
-
-    def ids_in(self, slices: Sequence[ResourceSliceFact]) -> dict[Place, frozenset[str]]:
-        """What agents may call the devices of each claim on a node with these slices, all of the newest generation."""
-        pools = {(each.driver, each.pool) for each in slices}
-        claims = {place for pool in pools for place in self._claims_on.of(pool)}
-        if not claims:
-            return {}
-        ids = {
-            AllocatedDevice(part.driver, part.pool, device.name): device.ids
-            for part in slices
-            for device in part.devices
-        }
-        return {
-            place: frozenset(name for each in self._allocated[place] for name in ids.get(each, ()))
-            for place in claims
-            if all(each in ids for each in self._allocated[place] if each.of in pools)
-        }
 
 
 def with_claims(

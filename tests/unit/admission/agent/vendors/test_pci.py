@@ -4,7 +4,6 @@ import pytest
 
 from admission.agent.vendors.pci import (
     bound_devices,
-    bus_id,
     kernel_bus_id,
     module_load,
     numa_node,
@@ -44,11 +43,6 @@ def test_the_devices_of_a_driver_are_those_that_are_bound_to_it(sysfs):
 @pytest.mark.parametrize("bus", ["", "0000:20:00.0"])
 def test_of_a_device_that_is_not_there_nothing_is_known(sysfs, bus):
     assert (pcie_root(bus, sysfs), numa_node(bus, sysfs)) == ("", None)
-
-
-@with_rows("value", "expected")
-def test_only_a_bus_id_is_one(value, expected):
-    assert bus_id(value) == expected
 
 
 @with_rows("nvml", "kernel")
