@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from admission.agent.allocations import Allocation
 from admission.agent.health.conditions import DeviceHealth, condition_documents
-from admission.agent.readings import SWITCH, DeviceId, DeviceReading, Fabric, MigInstance, NodeReading
+from admission.agent.readings import SWITCH, DeviceId, DeviceReading, Fabric, NodeReading
 from queues.api import names
 from queues.errors import InvalidQuantity
 from queues.json_values import list_at, mapping_at, value_at
@@ -166,7 +166,10 @@ def _domain(fabric: Fabric | None) -> str:
 
 def _annotations(readings: Sequence[NodeReading]) -> dict[str, str]:
     instances = {
-        device.id: [_instance(each) for each in sorted(device.mig_instances, key=_place_on_device)]
+        device.id: [
+            {"id": each.id, "profile": each.profile, "gpuInstance": each.gpu_instance}
+            for each in sorted(device.mig_instances, key=lambda each: (each.gpu_instance, each.id))
+        ]
         for reading in readings
         for device in reading.devices
         if device.mig_instances
@@ -176,19 +179,6 @@ def _annotations(readings: Sequence[NodeReading]) -> dict[str, str]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
-
-
-def _instance(instance: MigInstance) -> Document:
-    return {
-        "id": instance.id,
-        "profile": instance.profile,
-        "gpuInstance": instance.gpu_instance,
-        "computeInstance": instance.compute_instance,
-    }
-
-
-def _place_on_device(instance: MigInstance) -> tuple[int, int, str]:
-    return instance.gpu_instance, instance.compute_instance, instance.id
 
 
 def _owner(node_name: str, node_uid: str) -> Document:

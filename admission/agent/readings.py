@@ -18,13 +18,12 @@ SWITCH: Final = "switch"
 
 
 class MigInstance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of a device that MIG has made: one compute instance in its GPU instance."""
+    """A part of a device that MIG has made."""
 
     id: DeviceId
     #: As the device plugin names its resource: ``1g.10gb``, ``3g.40gb``.
     profile: str
     gpu_instance: int
-    compute_instance: int
 
 
 class RowRemapping(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,14 +72,6 @@ class Telemetry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_used_bytes: int | None = None
 
 
-class Process(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A process that computes on a device."""
-
-    pid: int
-    #: The MIG instance that it uses. None for the whole device.
-    instance: DeviceId | None = None
-
-
 class DeviceReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One device. Of a lost one only what does not change is known, from before."""
 
@@ -112,7 +103,8 @@ class DeviceReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     #: Numbers of NVLinks that are there but not active.
     links_down: tuple[int, ...] = ()
     recovery: RecoveryAction | None = None
-    processes: tuple[Process, ...] = ()
+    #: Pids of the processes that compute on it, in the agent's own pid namespace.
+    processes: tuple[int, ...] = ()
     telemetry: Telemetry = Telemetry()
     #: True: it was there and does not answer any more ("fallen off the bus").
     lost: bool = False

@@ -27,7 +27,6 @@ from admission.agent.readings import (
     Fabric,
     MigInstance,
     NodeReading,
-    Process,
     RecoveryAction,
     RowRemapping,
     Telemetry,
@@ -38,7 +37,7 @@ from admission.agent.vendors.nvidia.nvidia import Nvidia
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from queues.errors import MusterError
 from tests.fakes.nvml.fake_nvml import TO_A_SWITCH, FakeNvml
-from tests.fakes.nvml.state import LINKS, NO_INSTANCE, Device, LinkState, Presence
+from tests.fakes.nvml.state import LINKS, Device, LinkState, Presence
 from tests.laws.worlds.settings import tried_of
 
 #: Devices that a history plugs in.
@@ -142,24 +141,15 @@ class Model:
                 id=each.uuid.decode(),
                 profile=each.profile.decode(),
                 gpu_instance=each.gpu_instance,
-                compute_instance=each.compute_instance,
             )
             for each in device.instances
             if each.used
         )
 
-    def processes(self, device: Device) -> tuple[Process, ...]:
+    def processes(self, device: Device) -> tuple[int, ...]:
         if "processes" in self.failing:
             return ()
-        parts = {each.gpu_instance: each.uuid.decode() for each in device.instances if each.used}
-        running = sorted(device.processes[: device.process_count], key=lambda each: int(each.pid))
-        return tuple(
-            Process(
-                pid=each.pid,
-                instance=None if each.gpu_instance == NO_INSTANCE else parts.get(each.gpu_instance),
-            )
-            for each in running
-        )
+        return tuple(sorted(each.pid for each in device.processes[: device.process_count]))
 
     def telemetry(self, device: Device) -> Telemetry:
         def told(name: str, value: int) -> int | None:

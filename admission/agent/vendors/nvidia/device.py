@@ -13,7 +13,6 @@ from admission.agent.readings import (
     DeviceReading,
     Fabric,
     MigInstance,
-    Process,
     RecoveryAction,
     RowRemapping,
     Telemetry,
@@ -76,19 +75,18 @@ class Device:
         linked_to, links_down = self._links.read(values)
         mode = asked(pynvml.nvmlDeviceGetMigMode, handle)
         mig_enabled = None if mode is None else mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE
-        instances = self._parts.read() if mig_enabled else ()
         return replace(
             self._unchanging,
             index=index,
             mig_enabled=mig_enabled,
-            mig_instances=instances,
+            mig_instances=self._parts.read() if mig_enabled else (),
             uncorrected_errors=values.get(_UNCORRECTED),
             remapping=_row_remapping(values),
             fabric=_fabric(handle),
             linked_to=linked_to,
             links_down=links_down,
             recovery=_RECOVERY_ACTIONS.get(values.get(_RECOVERY, -1)),
-            processes=_processes(handle, instances),
+            processes=_processes(handle),
             telemetry=_telemetry(handle),
         )
 
@@ -133,17 +131,13 @@ def _telemetry(handle: Any) -> Telemetry:
     )
 
 
-def _processes(handle: Any, instances: tuple[MigInstance, ...]) -> tuple[Process, ...]:
-    """Processes that compute on a device, by pid as the agent's own pid namespace has it: the agent needs ``hostPID``.
+def _processes(handle: Any) -> tuple[int, ...]:
+    """Pids of the processes that compute on a device, as the agent's own pid namespace has them: it needs ``hostPID``.
 
     Empty also where the driver does not report them.
     """
-    answers = asked(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle) or []
-    parts = {(each.gpu_instance, each.compute_instance): each.id for each in instances}
-    return tuple(
-        Process(pid=each.pid, instance=parts.get((each.gpuInstanceId, each.computeInstanceId)))
-        for each in sorted(answers, key=lambda each: int(each.pid))
-    )
+    answers = asked(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle) or ()
+    return tuple(sorted({int(each.pid) for each in answers}))
 
 
 class MigInstances:
@@ -175,13 +169,11 @@ class MigInstances:
 def _instance(part: Any, uuid: str, name: str) -> MigInstance | None:
     """An instance. Its profile is the end of its name (``NVIDIA H100 80GB HBM3 MIG 1g.10gb+me``)."""
     gpu_instance = asked(pynvml.nvmlDeviceGetGpuInstanceId, part)
-    compute_instance = asked(pynvml.nvmlDeviceGetComputeInstanceId, part)
     _, is_named, profile = name.rpartition(" MIG ")
-    if not (uuid and is_named) or gpu_instance is None or compute_instance is None:
+    if not (uuid and is_named) or gpu_instance is None:
         return None
     return MigInstance(
         id=uuid,
         profile=profile.replace("+", "."),
         gpu_instance=gpu_instance,
-        compute_instance=compute_instance,
     )

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.device_watch import DeviceWatch
-from admission.agent.readings import DeviceEvent, EventKind, NodeReading, Process
+from admission.agent.readings import DeviceEvent, EventKind, NodeReading
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from queues.api import names
 from tests.fakes.agent_api import unavailable
@@ -373,7 +373,7 @@ def test_a_device_that_is_lost_stays_with_the_pod_that_has_it_by_its_processes_a
     agent: SteppedAgent,
 ) -> None:
     agent.seen.pods = {"uid-of-train-0": running_pod()}
-    agent.library.answer = with_device(reading(), 1, processes=(Process(pid=77),))
+    agent.library.answer = with_device(reading(), 1, processes=(77,))
     agent.agent.pod_of_pid = {77: "uid-of-train-0"}.get
     agent.turn()
     assert agent.device is not None

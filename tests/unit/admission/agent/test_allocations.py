@@ -8,7 +8,7 @@ import pytest
 from admission.agent.allocations import Allocation, allocations
 from admission.agent.kubelet.checkpoint import GivenDevices
 from admission.agent.pod_info import PodInfo
-from admission.agent.readings import DeviceReading, MigInstance, NodeReading, Process
+from admission.agent.readings import DeviceReading, MigInstance, NodeReading
 from tests.tables import with_rows
 
 TRAIN = PodInfo(uid="u-train", namespace="team-a", name="train-0", kubelet_uid="u-train")
@@ -25,7 +25,7 @@ def gpu(index, *pids, **fields):
         model="NVIDIA H100 80GB HBM3",
         memory_bytes=80 << 30,
         bus_id=f"0000:{index + 16:02X}:00.0",
-        processes=tuple(Process(pid=pid) for pid in pids),
+        processes=pids,
         **fields,
     )
 
@@ -112,18 +112,15 @@ def test_a_bare_number_of_another_resource_is_no_gpu(resource):
 MIG = gpu(
     0,
     mig_enabled=True,
-    mig_instances=tuple(
-        MigInstance(id=f"MIG-{n}", profile="1g.10gb", gpu_instance=n + 7, compute_instance=0)
-        for n in range(2)
-    ),
+    mig_instances=tuple(MigInstance(id=f"MIG-{n}", profile="1g.10gb", gpu_instance=n + 7) for n in range(2)),
 )
 
 
 @pytest.mark.parametrize("plugin_id", ["MIG-1", "MIG-1::0", "nvidia0/gi8"])
-def test_a_pod_with_a_mig_instance_has_the_instance_and_its_device(plugin_id):
+def test_a_pod_with_a_mig_instance_has_its_device(plugin_id):
     given = [gave(TRAIN, plugin_id, resource="nvidia.com/mig-1g.10gb")]
     (found,) = allocations(node(MIG), pods(TRAIN), given, PIDS.get)
-    assert (found.devices, found.instances) == (("GPU-0",), ("MIG-1",))
+    assert found.devices == ("GPU-0",)
 
 
 def test_a_static_pod_is_found_by_the_uid_of_the_kubelet():
@@ -137,14 +134,3 @@ def test_a_pod_that_claims_the_uid_of_another_does_not_get_its_devices():
     for known in (pods(TRAIN, thief), pods(thief, TRAIN)):
         (found,) = allocations(node(gpu(0)), known, [gave(TRAIN, "GPU-0")], PIDS.get)
         assert found.name == "train-0"
-
-
-def test_each_process_is_looked_up_once():
-    asked = []
-
-    def pod_of_pid(pid):
-        asked.append(pid)
-        return PIDS.get(pid)
-
-    allocations(node(gpu(0, 100), gpu(1, 100)), pods(TRAIN), [], pod_of_pid)
-    assert asked == [100]

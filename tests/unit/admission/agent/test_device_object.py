@@ -77,8 +77,8 @@ def test_a_lost_device_stays_without_an_island() -> None:
 
 
 def test_mig_instances_are_told_by_device(golden: Any) -> None:
-    instance = MigInstance(id="MIG-1", profile="3g.40gb", gpu_instance=2, compute_instance=0)
-    other = MigInstance(id="MIG-0", profile="1g.10gb", gpu_instance=1, compute_instance=0)
+    instance = MigInstance(id="MIG-1", profile="3g.40gb", gpu_instance=2)
+    other = MigInstance(id="MIG-0", profile="1g.10gb", gpu_instance=1)
     found = document(node(device(0), device(1, mig_enabled=True, mig_instances=(instance, other))))
     assert annotation(found, names.MIG_INSTANCES) == golden
     assert found["spec"]["devices"][1]["labels"][names.MIG_MODE] == "enabled"
@@ -89,7 +89,7 @@ def use(name: str, *devices: str, namespace: str = "team") -> Allocation:
 
 
 def test_pods_are_told_with_the_minors_of_their_devices(golden: Any) -> None:
-    instance = MigInstance(id="MIG-1", profile="1g", gpu_instance=1, compute_instance=0)
+    instance = MigInstance(id="MIG-1", profile="1g", gpu_instance=1)
     reading = node(device(0, minor=7), device(1, minor=2, mig_instances=(instance,)))
     uses = (use("b", "GPU-0", "MIG-1", "GPU-1"), use("a", "GPU-gone"), use("a", "GPU-1", namespace="other"))
     assert document(reading, uses=uses)["status"] == golden

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from admission.agent.device_watch import DeviceWatch
-from admission.agent.readings import DeviceEvent, DeviceReading, EventKind, NodeReading, Process, Telemetry
+from admission.agent.readings import DeviceEvent, DeviceReading, EventKind, NodeReading, Telemetry
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from tests.fakes.stepped_agent import ScriptedDevices, reading
 from tests.waiting import LIMIT, until
@@ -22,7 +22,7 @@ READING = NodeReading(
             index=0,
             model="H100",
             memory_bytes=1,
-            processes=(Process(pid=1),),
+            processes=(1,),
             telemetry=Telemetry(temperature=40),
         ),
     ),

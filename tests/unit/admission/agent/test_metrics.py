@@ -15,7 +15,7 @@ from admission.agent.allocations import Allocation
 from admission.agent.device_watch import Seen
 from admission.agent.health import Condition, ConditionType, DeviceHealth
 from admission.agent.metrics import AgentMetrics, MetricsServer, NodeObservation
-from admission.agent.readings import DeviceEvent, EventKind, NodeReading, Process, Telemetry
+from admission.agent.readings import DeviceEvent, EventKind, NodeReading, Telemetry
 from tests.fakes.stepped_agent import SteppedAgent, reading, running_pod, with_device
 from tests.waiting import LIMIT
 
@@ -93,7 +93,7 @@ def test_what_is_read_is_told_in_base_units(told: _Told, name: str, value: float
         telemetry=BUSY,
         uncorrected_errors=1,
         links_down=(4, 5),
-        processes=(Process(pid=1),),
+        processes=(1,),
     )
     told.observe(found, 0)
     assert list(told.series(name).values()) == [pytest.approx(value)]

@@ -148,7 +148,7 @@ def test_which_pod_had_which_device_is_remembered() -> None:
     assert remembered(stored(THREE, uses=uses), "u").allocations == uses
 
 
-PART = MigInstance(id="MIG-1", profile="1g.10gb", gpu_instance=1, compute_instance=0)
+PART = MigInstance(id="MIG-1", profile="1g.10gb", gpu_instance=1)
 CUT = replace(gpu("1a", 0), mig_enabled=True, mig_instances=(PART,))
 
 

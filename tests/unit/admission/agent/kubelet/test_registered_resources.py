@@ -14,7 +14,7 @@ from tests.builders.node_agents.device_readings import device, node
 H100, L40S = "nvidia.com/h100", "nvidia.com/l40s"
 MIXED = node(device(0), device(1, model="NVIDIA L40S"))
 BY_MODEL = {H100: ["GPU-0"], L40S: ["GPU-1"]}
-PART = MigInstance(id="MIG-1", profile="1g.10gb", gpu_instance=1, compute_instance=0)
+PART = MigInstance(id="MIG-1", profile="1g.10gb", gpu_instance=1)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ def test_each_instance_is_told_with_its_profile(node: FakeNvml, nvidia: Nvidia) 
     small, large = node.partition(gpu, "1g.10gb", "3g.40gb")
     assert nvidia.read().devices[0].mig_enabled is True
     assert instances(nvidia) == (
-        MigInstance(id=small, profile="1g.10gb", gpu_instance=7, compute_instance=0),
-        MigInstance(id=large, profile="3g.40gb", gpu_instance=8, compute_instance=0),
+        MigInstance(id=small, profile="1g.10gb", gpu_instance=7),
+        MigInstance(id=large, profile="3g.40gb", gpu_instance=8),
     )
 
 
