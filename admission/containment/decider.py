@@ -31,8 +31,6 @@ class Culprits:
 
     #: Workloads that the step fails on.
     found: tuple[WorkloadKey, ...]
-    #: Workloads with which, together, the step was seen to pass.
-    harmless: tuple[WorkloadKey, ...]
     #: False: the tries were used up before the step passed with all other workloads.
     complete: bool
 
@@ -61,8 +59,8 @@ async def find_culprits(
         found.append(rest.pop(high - 1))
         left -= 1
         if low == len(rest) or await passes(rest):
-            return Culprits(tuple(found), tuple(rest), complete=True)
-    return Culprits(tuple(found), tuple(rest[:low]), complete=False)
+            return Culprits(tuple(found), complete=True)
+    return Culprits(tuple(found), complete=False)
 
 
 _log = logging.getLogger(__name__)

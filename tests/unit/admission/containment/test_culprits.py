@@ -36,7 +36,6 @@ def test_exactly_the_culprits_are_found(count: int, bad: set[int]) -> None:
     assert found is not None
     assert found.complete
     assert set(found.found) == culprits
-    assert set(found.harmless) == set(KEYS[:count]) - culprits
 
 
 @given(st.sets(st.integers(0, 49), min_size=2, max_size=2))
@@ -64,7 +63,6 @@ def test_tries_are_bounded_and_what_was_found_so_far_is_told() -> None:
     assert not found.complete
     assert found.found
     assert set(found.found) <= set(KEYS[:1000:7])
-    assert not set(found.harmless) & set(KEYS[:1000:7])
     assert step.tries <= 31
 
 
