@@ -25,25 +25,28 @@ class Seen:
     """What is known of the devices of one vendor."""
 
     vendor: str
-    #: Whether the vendor has answered, at least once, which devices there are, or that there are none.
-    answered: bool
     #: The last reading. None if the vendor has no devices here, or has not answered yet.
-    reading: NodeReading | None
-    #: Number of that reading, from 1; 0: there is none.
-    number: int
+    reading: NodeReading | None = None
+    #: Number of that reading, from 1; 0: there was none.
+    number: int = 0
     #: Events since the last call.
     events: tuple[DeviceEvent, ...] = ()
     #: Seconds since the vendor answered last, or since the start.
-    silent: float
+    silent: float = 0.0
     #: Seconds since the start while there was no reading; that the library is not there is none, for its driver may
     #: still be starting. 0: there was one.
     unread: float = 0.0
     #: Seconds that the last reading took.
-    took: float
+    took: float = 0.0
     #: Seconds since the last reading began.
     age: float = 0.0
     #: Why there is no library, driver or device, at the last look; "": there is.
     absent: str = ""
+
+    @property
+    def answered(self) -> bool:
+        """Whether the vendor has said at least once which devices there are, or that there are none."""
+        return self.number > 0 or bool(self.absent)
 
 
 class DeviceWatch:
@@ -68,7 +71,7 @@ class DeviceWatch:
         self._is_recovered = is_recovered
         self._lock = threading.Lock()
         self._failed = ""
-        self._seen = Seen(vendor=name, answered=False, reading=None, number=0, silent=0.0, took=0.0)
+        self._seen = Seen(vendor=name)
         self._began_at = self._answered_at = self._read_at = clock()
 
     def take(self) -> Seen:
@@ -136,9 +139,7 @@ class DeviceWatch:
     def _answered(self, reading: NodeReading | None, took: float, absent: str = "") -> None:
         with self._lock:
             number = self._seen.number + (reading is not None)
-            self._seen = replace(
-                self._seen, answered=True, reading=reading, number=number, took=took, absent=absent
-            )
+            self._seen = replace(self._seen, reading=reading, number=number, took=took, absent=absent)
             self._answered_at = self._clock()
             self._read_at = self._answered_at - took
 

@@ -39,7 +39,7 @@ class _Told:
 
     def observe(self, found: NodeReading | None, ticks: float, *, read: bool = True, **more: object) -> None:
         self._number += read
-        seen = Seen(vendor="nvidia", answered=True, reading=found, number=self._number, silent=2.5, took=0.05)
+        seen = Seen(vendor="nvidia", reading=found, number=self._number, silent=2.5, took=0.05)
         readings = [] if found is None else [found]
         self.metrics.observe(NodeObservation(seen=[seen], readings=readings, ticks=ticks, **more))  # type: ignore[arg-type]
 
