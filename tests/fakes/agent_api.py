@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from admission.agent.cluster.api_client import Form, ObjectEvent
+from admission.agent.cluster.api_client import ObjectEvent
 from queues.errors import ApiUnavailable, Conflict, NotFound
 from tests.fakes.fake_objects import merged
 
@@ -32,7 +32,7 @@ class AgentApi:
         self.objects[path] = stored
         return copy.deepcopy(stored)
 
-    def get(self, path: str, *, form: Form = Form.WHOLE, **query: str) -> dict[str, Any]:
+    def get(self, path: str) -> dict[str, Any]:
         self.reads.append(path)
         self._fail()
         if path not in self.objects:
@@ -56,7 +56,7 @@ class AgentApi:
             raise Conflict(method="PUT", path=path, status=409, reason="has been modified")
         return self.put(path, document)
 
-    def merge(self, path: str, patch: dict[str, Any], *, form: Form = Form.METADATA) -> dict[str, Any]:
+    def merge(self, path: str, patch: dict[str, Any]) -> dict[str, Any]:
         self.writes.append(("PATCH", path, copy.deepcopy(patch)))
         self._fail()
         if path not in self.objects:

@@ -9,7 +9,6 @@ import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, NoReturn
 from urllib.parse import urlencode
 
@@ -33,20 +32,17 @@ _SILENCE: Final = 150.0
 #: Bytes of an answer that is not one: the beginning is shown.
 _SHOWN: Final = 200
 
+#: How the API server is to write objects.
+_WHOLE: Final = "application/json"
+_METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
 _MEANINGS: Final[Mapping[int, type[ApiError]]] = {
     404: NotFound,
     409: Conflict,
     410: Gone,
     429: TooManyRequests,
 }
-
-
-class Form(StrEnum):
-    """How the API server is to write objects."""
-
-    WHOLE = "application/json"
-    METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-    METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +71,13 @@ class ApiClient:
         with self._counting:
             return dict(self._requests)
 
-    def get(self, path: str, *, form: Form = Form.WHOLE, **query: str) -> Document:
-        """The object or list at a path. Raises ApiError."""
-        return self._request("GET", _with(path, query), form=form)
+    def get(self, path: str) -> Document:
+        """The object at a path. Raises ApiError."""
+        return self._request("GET", path)
+
+    def list(self, path: str, **query: str) -> Document:
+        """A list, of its objects only the metadata. Raises ApiError."""
+        return self._request("GET", _with(path, query), form=_METADATA_LIST)
 
     def create(self, path: str, document: Document) -> Document:
         """POST an object to its collection. Raises ApiError; Conflict: there is one of this name."""
@@ -87,13 +87,11 @@ class ApiClient:
         """PUT an object. Raises ApiError; Conflict: its resourceVersion is not the newest."""
         return self._request("PUT", path, document)
 
-    def merge(self, path: str, patch: Document, *, form: Form = Form.METADATA) -> Document:
-        """Merge-patch an object; of the answer only the metadata, unless said otherwise. Raises ApiError."""
-        return self._request("PATCH", path, patch, form=form, content="application/merge-patch+json")
+    def merge(self, path: str, patch: Document) -> Document:
+        """Merge-patch an object; of the answer only the metadata. Raises ApiError."""
+        return self._request("PATCH", path, patch, form=_METADATA, content="application/merge-patch+json")
 
-    def watch(
-        self, path: str, *, version: str, seconds: int, form: Form = Form.METADATA, **query: str
-    ) -> Iterator[ObjectEvent]:
+    def watch(self, path: str, *, version: str, seconds: int, **query: str) -> Iterator[ObjectEvent]:
         """The events of a watch since a resource version, until the API server ends it after ``seconds``.
 
         A connection of its own. Raises ApiError; Gone: the version is no longer kept, list again.
@@ -107,7 +105,7 @@ class ApiClient:
         target = _with(path, {**query, **asked})
         connection = self._open()
         try:
-            answer = self._answer(connection, "GET", target, None, {"Accept": form})
+            answer = self._answer(connection, "GET", target, None, {"Accept": _METADATA})
             self._count("WATCH", answer.status)
             if answer.status >= 400:
                 _refuse("WATCH", path, answer.status, answer.read())
@@ -134,11 +132,11 @@ class ApiClient:
         target: str,
         document: Document | None = None,
         *,
-        form: Form = Form.WHOLE,
+        form: str = _WHOLE,
         content: str = "application/json",
     ) -> Document:
         body = None if document is None else json.dumps(document, separators=(",", ":")).encode()
-        headers = {"Accept": str(form), **({} if body is None else {"Content-Type": content})}
+        headers = {"Accept": form, **({} if body is None else {"Content-Type": content})}
         with self._lock:
             try:
                 status, answer = self._exchange(method, target, body, headers)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final, Generic, TypeVar
 
-from admission.agent.cluster.api_client import ApiClient, Form, ObjectEvent
+from admission.agent.cluster.api_client import ApiClient, ObjectEvent
 from admission.agent.cluster.backoff import RetryBackoff
 from queues.api.api_resources import Document
 from queues.errors import ApiError, Gone
@@ -68,9 +68,7 @@ class ObjectWatch(Generic[Value]):
         found: dict[str, Value] = {}
         page: dict[str, str] = {}
         while True:
-            listed = self._client.get(
-                self._path, form=Form.METADATA_LIST, fieldSelector=self._selector, limit=str(_PAGE), **page
-            )
+            listed = self._client.list(self._path, fieldSelector=self._selector, limit=str(_PAGE), **page)
             # Of metadata the API server says null where there are none.
             for each in listed["items"] or ():
                 self._put(found, each)

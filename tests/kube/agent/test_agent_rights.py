@@ -50,7 +50,7 @@ PURPOSES: dict[str, list[Ask]] = {
         lambda agent, node: agent.replace(DEVICES.path(name=_name(node)), DEVICES.document(_name(node))),
     ],
     "watch-node": [
-        lambda agent, node: agent.get(NODES.path(), fieldSelector=f"metadata.name={_name(node)}"),
+        lambda agent, node: agent.list(NODES.path(), fieldSelector=f"metadata.name={_name(node)}"),
         lambda agent, node: list(agent.watch(NODES.path(), version="0", seconds=1)),
     ],
     "label-node": [
@@ -60,7 +60,7 @@ PURPOSES: dict[str, list[Ask]] = {
     ],
     "own-by-node": [lambda agent, node: agent.create(DEVICES.path(), _owned(node))],
     "watch-pods": [
-        lambda agent, node: agent.get(PODS.path(), fieldSelector=_selected(node)),
+        lambda agent, node: agent.list(PODS.path(), fieldSelector=_selected(node)),
         lambda agent, node: list(agent.watch(PODS.path(), version="0", seconds=1)),
     ],
     "beat": [

@@ -142,8 +142,8 @@ def test_an_agent_writes_no_events(guarded: Guarded) -> None:
 
 
 def test_an_agent_reads_its_node_and_pods_and_nothing_else(guarded: Guarded) -> None:
-    guarded.agent.get(NODES.path(), fieldSelector=f"metadata.name={_name(guarded.own)}")
-    guarded.agent.get(PODS.path(), fieldSelector=f"spec.nodeName={_name(guarded.own)}")
+    guarded.agent.list(NODES.path(), fieldSelector=f"metadata.name={_name(guarded.own)}")
+    guarded.agent.list(PODS.path(), fieldSelector=f"spec.nodeName={_name(guarded.own)}")
     for path in ("/api/v1/secrets", "/api/v1/configmaps", NAMESPACES.path()):
         with pytest.raises(ApiRefused):
             guarded.agent.get(path)

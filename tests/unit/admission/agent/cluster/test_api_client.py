@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from admission.agent.cluster.api_client import ApiClient, Form
+from admission.agent.cluster.api_client import ApiClient
 from admission.api_connection import Access, UnusableAccess
 from queues.errors import (
     ApiRefused,
@@ -133,7 +133,7 @@ def test_metadata_is_asked_for_where_nothing_else_is_needed(
     server: ScriptedServer, client: ApiClient
 ) -> None:
     server.says(200, {})
-    client.get("/a", form=Form.METADATA_LIST, fieldSelector="metadata.name=a")
+    client.list("/a", fieldSelector="metadata.name=a")
     assert server.asked[-1].headers["Accept"].endswith("as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
     assert server.asked[-1].path == "/a?fieldSelector=metadata.name%3Da"
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from admission.agent.cluster.api_client import ApiClient, Form, ObjectEvent
+from admission.agent.cluster.api_client import ApiClient, ObjectEvent
 from admission.agent.cluster.node_watch import NodeWatch, watched_node
 from admission.agent.cluster.object_watch import ObjectWatch
 from queues.errors import ApiUnavailable, Gone
@@ -19,7 +19,7 @@ GONE = Gone(method="WATCH", path="/p", status=410, reason="too old")
 class _Pages(AgentApi):
     """Lists come in pages of two objects."""
 
-    def get(self, path: str, *, form: Form = Form.WHOLE, **query: str) -> dict[str, Any]:
+    def list(self, path: str, **query: str) -> dict[str, Any]:
         self.reads.append(query.get("continue", ""))
         self._fail()
         items = sorted(self.objects.values(), key=lambda each: each["metadata"]["uid"])
@@ -68,7 +68,7 @@ def test_a_list_without_objects_may_be_null(
 ) -> None:
     """As the API server says it of metadata."""
     monkeypatch.setattr(
-        api, "get", lambda path, **rest: {"metadata": {"resourceVersion": "7"}, "items": None}
+        api, "list", lambda path, **rest: {"metadata": {"resourceVersion": "7"}, "items": None}
     )
     assert tried.watch.list() == "7"
     assert tried.watch.objects == {}
