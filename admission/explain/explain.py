@@ -27,19 +27,14 @@ class Explained:
     position: int | None
     #: Workloads of the queue that are tried. None if this one is not.
     queue_length: int | None
-    #: The workloads right before it in its queue, the nearest last.
-    ahead: tuple[WorkloadKey, ...]
     #: What the workload waits behind, as a sentence; "": nothing.
     behind: str
     #: The smallest first; empty: no known change lets the workload in.
     changes: tuple[ChangeBody, ...]
 
 
-def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10) -> Explained | None:
-    """Why a workload waits after a turn. None if it does not wait.
-
-    ``ahead``: how many workloads before it are named at most.
-    """
+def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey) -> Explained | None:
+    """Why a workload waits after a turn. None if it does not wait."""
     workload = snapshot.pending.get(key)
     reason = plan.reasons.get(key)
     if workload is None or reason is None:
@@ -52,7 +47,6 @@ def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10
     return Explained(
         position=None if index is None else index + 1,
         queue_length=None if index is None else len(line),
-        ahead=tuple(before[-ahead:]),
         behind=_behind(
             next_snapshot,
             workload,

@@ -1,4 +1,4 @@
-"""Two clusters compared when each has come to rest: who starts, who goes, and what queues use. Pure.
+"""Two clusters compared when each has come to rest: who starts, and who goes. Pure.
 
 No time passes: turns follow one another, and victims are gone at once, until nothing changes any more.
 """
@@ -16,17 +16,14 @@ from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.plan import Evict, Reason
-from queues.quota.accounts import Account, charges
-from queues.quota.queue import path_upwards
 from queues.read_api.bodies import ReasonBody
 from queues.read_api.quantities import quantities
-from queues.read_api.trials import ComparisonBody, DifferenceBody, QueueDifferenceBody
-from queues.resources import NOTHING, PODS, Resources, show
-from queues.workload import NO_FLAVOR, AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.read_api.trials import ComparisonBody, DifferenceBody
+from queues.resources import NOTHING, Resources
+from queues.workload import AdmissionId, NodeName, WorkloadKey
 
-#: Workloads, and lines about queues, that are shown.
+#: Workloads that are shown.
 MOST_WORKLOADS: Final = 200
-MOST_QUEUE_LINES: Final = 500
 #: Turns until a cluster is taken to be at rest.
 MOST_TURNS: Final = 16
 
@@ -85,7 +82,6 @@ def compared(
         warnings=tuple(warnings),
         counts={what: counts[what] for what in order if counts[what]},
         workloads=tuple(workloads[:MOST_WORKLOADS]),
-        queues=tuple(_queues(before, after)[:MOST_QUEUE_LINES]),
         at_rest=before.at_rest and after.at_rest,
     )
 
@@ -187,50 +183,3 @@ def _difference(
     if len(with_changes) == len(without):
         return None
     return Effect.GROWS if len(with_changes) > len(without) else Effect.SHRINKS
-
-
-def _queues(before: _Settled, after: _Settled) -> list[QueueDifferenceBody]:
-    used, waiting = [], []
-    for each in (before, after):
-        found: Counter[tuple[QueueName, str]] = Counter()
-        for admission in each.snapshot.admissions.values():
-            amounts = charges(each.snapshot.still_held(admission))
-            for account, units in _plain(amounts).items():
-                for name in _path(each.snapshot, admission.queue):
-                    found[name, account] += units
-        used.append(found)
-        waits: Counter[QueueName] = Counter()
-        for workload in each.snapshot.pending.values():
-            waits.update(_path(each.snapshot, workload.queue))
-        waiting.append(waits)
-
-    def line(name: QueueName, resource: str) -> QueueDifferenceBody:
-        use = [show(resource, each[name, resource]) if resource else "" for each in used]
-        return QueueDifferenceBody(
-            queue=name,
-            resource=resource,
-            used_before=use[0],
-            used_after=use[1],
-            waiting_before=waiting[0][name],
-            waiting_after=waiting[1][name],
-        )
-
-    of_use = [each for each in sorted({*used[0], *used[1]}) if used[0][each] != used[1][each]]
-    others = sorted({*waiting[0], *waiting[1]} - {name for name, _ in of_use})
-    return [
-        *(line(*each) for each in of_use),
-        *(line(name, "") for name in others if waiting[0][name] != waiting[1][name]),
-    ]
-
-
-def _plain(amounts: Mapping[Account, int]) -> dict[str, int]:
-    return {
-        account.resource: units
-        for account, units in amounts.items()
-        if account.flavor == NO_FLAVOR and account.resource != PODS
-    }
-
-
-def _path(snapshot: Snapshot, queue: QueueName) -> list[QueueName]:
-    """A queue and those above it."""
-    return [queue, *(each.name for each in path_upwards(queue, snapshot.queues.get) if each.name != queue)]

@@ -3,7 +3,6 @@
 The workloads of one trial are decided together, in their order, after everything that waits. Nothing is stored.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -33,12 +32,12 @@ from queues.plan import Evict, Plan, Reason
 from queues.quota.accounts import charges
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
-from queues.read_api.bodies import ExpectedStartBody, ReasonBody
-from queues.read_api.quantities import facts_with_quantities, quantities
-from queues.read_api.trials import ComparisonBody, PlaceBody, QuotaTakenBody, TrialBody, VictimBody
+from queues.read_api.bodies import ExpectedStartBody, ReasonBody, SeatsBody
+from queues.read_api.quantities import facts_with_quantities, quantities, seats_bodies
+from queues.read_api.trials import ComparisonBody, QuotaTakenBody, TrialBody, VictimBody
 from queues.reason_codes import NEEDS_A_CHANGE
 from queues.resources import PODS, show
-from queues.workload import QueueName, Workload, WorkloadKey
+from queues.workload import NodeName, QueueName, Workload, WorkloadKey
 
 #: Places and victims that are shown of one workload.
 MOST_PLACES: Final = 100
@@ -213,20 +212,13 @@ def _reason(reason: Reason | None) -> ReasonBody | None:
     return ReasonBody(code=reason.code, message=reason.message, facts=facts_with_quantities(reason.facts))
 
 
-def _places_of(layout: Layout, seats: Sequence[Seat]) -> tuple[PlaceBody, ...]:
+def _places_of(layout: Layout, seats: Sequence[Seat]) -> tuple[SeatsBody, ...]:
     """Seats by node and pod set, in the order of the nodes."""
-    counts = Counter((seat.node, seat.pod_set, seat.flavor, seat.takes) for seat in seats)
-    ordered = sorted(counts.items(), key=lambda each: (layout.position.get(each[0][0], 0), each[0][1]))
+    columns = {seat.node: layout.position.get(seat.node) for seat in seats}
+    ordered = sorted(seats_bodies(seats), key=lambda each: (columns[NodeName(each.node)] or 0, each.pod_set))
     return tuple(
-        PlaceBody(
-            node=node,
-            domain=_domain(layout, layout.position.get(node)),
-            pod_set=pod_set,
-            flavor=flavor,
-            count=count,
-            takes=quantities(takes * count),
-        )
-        for (node, pod_set, flavor, takes), count in ordered[:MOST_PLACES]
+        structs.replace(each, domain=_domain(layout, columns[NodeName(each.node)]))
+        for each in ordered[:MOST_PLACES]
     )
 
 

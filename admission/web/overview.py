@@ -9,9 +9,11 @@ user counts, as under ``round-robin``. There a position is counted as if all wor
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -33,12 +35,13 @@ from queues.quota.queue import ROOT, Queue
 from queues.quota.tree import QueueTree
 from queues.read_api import bodies
 from queues.reason_codes import ReasonCode
-from queues.resources import show
+from queues.resources import amount, show
 from queues.sql.read.rows import AccountLine, OrderTerms, QueueLine
 from queues.text_format import rfc3339
 from queues.workload import FlavorName, QueueName
 
 Item = TypeVar("Item", bound=bodies.WaitingBody)
+N = TypeVar("N", bound=str)
 #: Names that an unknown one is compared with: comparing takes time.
 _COMPARED: Final = 200
 _BROKEN: Final = "its ancestors form a cycle, or one of them does not exist"
@@ -55,26 +58,31 @@ class QueuePast:
     averages: Mapping[Account, int] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Overview:
-    """The queues at one moment, with what is computed from them."""
+    """The queues at one moment, by name."""
 
     lines: tuple[QueueLine, ...]
+    #: With their policies.
     tree: QueueTree
-    order: Mapping[QueueName, OrderTerms]
-    shown: tuple[bodies.QueueBody, ...]
+    #: Seconds since the epoch.
+    now: int
 
-    @classmethod
-    def of(
-        cls, lines: tuple[QueueLine, ...], queues: QueueTree, past: Mapping[QueueName, QueuePast], now: int
-    ) -> "Overview":
-        """Of these queues with their policies. ``now``: seconds since the epoch."""
-        shown = with_loans(tree(lines, past), lines, queues.queues, now)
-        return cls(lines, queues, order_terms(queues), with_access_limits(shown, lines))
+    @cached_property
+    def order(self) -> Mapping[QueueName, OrderTerms]:
+        """The order of each queue."""
+        return order_terms(self.tree)
 
-    def visible(self, sight: Sight) -> tuple[bodies.QueueBody, ...]:
-        """The queues that a user may see, parents first."""
-        return tuple(in_sight(body, sight) for body in self.shown if sight.shows_queue(body.name))
+    def names(self, sight: Sight) -> list[str]:
+        """Names of the queues that a user may see."""
+        return [line.name for line in self.lines if sight.shows_queue(line.name)]
+
+
+def queue_bodies(overview: Overview, past: Mapping[QueueName, QueuePast]) -> tuple[bodies.QueueBody, ...]:
+    """All queues as answers show them, parents first."""
+    lines = overview.lines
+    shown = with_loans(tree(lines, past), lines, overview.tree.queues, overview.now)
+    return with_access_limits(shown, lines)
 
 
 def tree(
@@ -93,10 +101,8 @@ def tree(
         order.append(stack.pop())
         stack.extend(reversed(children[order[-1]]))
     order += sorted(by_name.keys() - set(order))  # queues of a cycle are below no root
-    lines_in_order = [by_name[name] for name in order]
-    paused = _inherited(lines_in_order, lambda line: line.paused)
-    closed = _inherited(lines_in_order, lambda line: line.closed)
-    selecting = _inherited(lines_in_order, _selects_namespaces)
+    parents = {name: line.parent for name, line in by_name.items()}
+    paths = {name: [by_name[above] for above in path_upwards(parents, name)] for name in order}
     counts = {name: (by_name[name].pending, by_name[name].admitted) for name in order}
     for name in reversed(order):
         parent = by_name[name].parent
@@ -104,9 +110,9 @@ def tree(
             counts[parent] = tuple(map(sum, zip(counts[parent], counts[name], strict=True)))  # type: ignore[assignment]
     return tuple(
         replace(
-            _queue(by_name[name], _state(by_name[name], closed, paused), *counts[name], pasts.get(name)),
-            paused=name in paused,
-            open_to_all=not by_name[name].broken and name not in selecting,
+            _queue(by_name[name], _state(paths[name]), *counts[name], pasts.get(name)),
+            paused=any(above.paused for above in paths[name]),
+            open_to_all=not (by_name[name].broken or any(map(_selects_namespaces, paths[name]))),
         )
         for name in order
     )
@@ -117,31 +123,23 @@ def _selects_namespaces(line: QueueLine) -> bool:
     return line.name != ROOT and value_at(line.document, "spec", "access", "namespaceSelector") is not None
 
 
-def _inherited(lines: Iterable[QueueLine], holds: Callable[[QueueLine], bool]) -> dict[QueueName, QueueName]:
-    """Queues for which something holds, each with the nearest queue on its path upwards that states it."""
-    said: dict[QueueName, QueueName] = {}
-    for line in lines:  # parents come first
-        if holds(line):
-            said[line.name] = line.name
-        elif line.parent in said:
-            said[line.name] = said[line.parent]
-    return said
-
-
-def _state(
-    line: QueueLine, closed: Mapping[QueueName, QueueName], paused: Mapping[QueueName, QueueName]
-) -> tuple[str, str]:
-    """The state of a queue, and what is to be said about it."""
+def _state(path: Sequence[QueueLine]) -> tuple[str, str]:
+    """The state of a queue, and what is to be said about it. ``path``: the queue, and those above it."""
+    line = path[0]
     if line.broken:
         return "broken", _BROKEN if line.present else _REMOVED
-    if (by := closed.get(line.name)) is not None:
-        message = "takes and admits nothing new" + ("" if by == line.name else f", by way of {by}")
-        if (stopped := paused.get(line.name)) is not None:
-            message += "; paused too" + ("" if stopped == line.name else f", by way of {stopped}")
-        return "closed", message
-    if (by := paused.get(line.name)) is not None:
-        return "paused", "" if by == line.name else f"by way of {by}"
-    return "open", ""
+    closed, paused = (
+        next((_by_way_of(line, above) for above in path if holds(above)), None)
+        for holds in (attrgetter("closed"), attrgetter("paused"))
+    )
+    if closed is not None:
+        too = "" if paused is None else f"; paused too{paused}"
+        return "closed", f"takes and admits nothing new{closed}{too}"
+    return ("open", "") if paused is None else ("paused", paused.removeprefix(", "))
+
+
+def _by_way_of(line: QueueLine, above: QueueLine) -> str:
+    return "" if above is line else f", by way of {above.name}"
 
 
 def _queue(
@@ -149,8 +147,7 @@ def _queue(
 ) -> bodies.QueueBody:
     state, message = said
     accounts = tuple(
-        _account(account, past)
-        for account in sorted(_all_accounts(line.accounts, past), key=lambda a: (a.flavor, a.resource))
+        _account(account, past) for account in sorted(_all_accounts(line.accounts, past), key=account_of)
     )
     shares = [account.share for account in accounts if account.share is not None]
     with_past = [account.share_with_past for account in accounts if account.share_with_past is not None]
@@ -230,15 +227,61 @@ def with_meant_queue(item: Item, names: Iterable[str]) -> Item:
     return replace(item, reason=replace(reason, message=message))
 
 
-def path_to_root(queues: tuple[bodies.QueueBody, ...], start: str) -> tuple[bodies.QueueBody, ...]:
-    """The queue of that name and the queues above it."""
-    by_name = {queue.name: queue for queue in queues}
-    path: list[bodies.QueueBody] = []
-    name: str | None = start
-    while name in by_name and by_name[name] not in path:
-        path.append(by_name[name])
-        name = by_name[name].parent
-    return tuple(path)
+def path_upwards(parents: Mapping[N, N | None], queue: N) -> list[N]:
+    """The queue and those above it, as far as there are any."""
+    path: list[N] = []
+    name: N | None = queue
+    while name is not None and name in parents and name not in path:
+        path.append(name)
+        name = parents[name]
+    return path
+
+
+def path_to_root(
+    lines: Collection[QueueLine], start: QueueName, asks: Mapping[str, str], sight: Sight
+) -> tuple[bodies.PathQueueBody, ...]:
+    """The queue and those above it, as far as the user may see them. ``asks``: what a workload asks for there, by
+    resource."""
+    by_name = {line.name: line for line in lines}
+    path = [by_name[above] for above in path_upwards({line.name: line.parent for line in lines}, start)]
+    asked = {resource: amount(resource, text) for resource, text in asks.items()}
+    #: By what each queue is asked for, which is less above a queue with guarantee left.
+    above: dict[Account, int] = {}
+    found = []
+    for place, line in enumerate(path):
+        if not sight.shows_queue(line.name):
+            break
+        state, message = _state(path[place:])
+        limits = []
+        for each in sorted(line.accounts, key=account_of):
+            if each.resource in asked:
+                units = above.get(account_of(each), asked[each.resource])
+                above[account_of(each)] = max(each.counted + units, each.guarantee) - max(
+                    each.counted, each.guarantee
+                )
+                limits.append(_limit(each, units))
+        found.append(bodies.PathQueueBody(name=line.name, state=state, message=message, limits=tuple(limits)))
+    return tuple(found)
+
+
+def _limit(line: AccountLine, asked: int) -> bodies.PathLimitBody:
+    """What a workload asks of an account."""
+    kept = line.counted - line.used
+    over = 0 if line.capability is None else line.counted + asked - line.capability
+
+    def shown(units: int | None) -> str | None:
+        return None if units is None else show(line.resource, units)
+
+    return bodies.PathLimitBody(
+        flavor=line.flavor,
+        resource=line.resource,
+        used=show(line.resource, line.used),
+        kept=shown(kept) if kept > 0 else None,
+        asked=show(line.resource, asked),
+        deserved=shown(line.deserved),
+        capability=shown(line.capability),
+        over=shown(over) if over > 0 else None,
+    )
 
 
 # -- past use --------------------------------------------------------------------------------------------------

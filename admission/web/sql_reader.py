@@ -11,15 +11,17 @@ import msgspec
 
 from admission.web.access.answer_cache import Kept
 from admission.web.http import text_of_place
-from admission.web.lists.users import PAST_SECONDS, share_of, user_bodies
+from admission.web.lists.users import share_of, user_bodies
 from admission.web.overview import (
     Overview,
     QueuePast,
     counted_by,
+    in_sight,
     past_by_queue,
     path_to_root,
     policies,
     priority_limit,
+    queue_bodies,
     states_half_life,
     subtree,
     with_meant_queue,
@@ -58,7 +60,7 @@ from queues.sql.read.usage import (
     usage_history,
     used_kinds_in_namespaces,
 )
-from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
+from queues.sql.read.users import UserQuestion, hidden_work, users
 from queues.text_format import rfc3339
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
 
@@ -88,13 +90,15 @@ class SqlReader:
         # Adding up a long period may take Postgres seconds: one at a time, so that other questions have connections.
         self._adding_up = asyncio.Lock()
         self._overviews: Kept[None, Overview] = Kept(keep, 1)
+        self._bodies: Kept[None, tuple[bodies.QueueBody, ...]] = Kept(keep, 1)
 
     async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
         """The queues that the user may see, parents first."""
-        overview = await self._overview()
+        shown = await self._bodies.get(None, self._read_bodies)
         async with self._database.snapshot() as tx:
             age = await self._age(tx)
-        return bodies.QueueList(**age, items=overview.visible(sight))
+        visible = tuple(in_sight(body, sight) for body in shown if sight.shows_queue(body.name))
+        return bodies.QueueList(**age, items=visible)
 
     async def node_workloads(
         self, names: Collection[str], sight: Sight = EVERYTHING
@@ -162,7 +166,7 @@ class SqlReader:
                 limit=limit,
             )
             age = await self._age(tx)
-        known = [body.name for body in overview.shown if sight.shows_queue(body.name)]
+        known = overview.names(sight)
         return bodies.PendingList(
             **age,
             total=page.total,
@@ -222,34 +226,25 @@ class SqlReader:
 
         Raises UnknownName for a queue that does not exist.
         """
-        overview, now = await self._overview(), int(self._clock())
+        overview = await self._overview()
         names = None if queue is None else subtree(overview.lines, queue, sight)
         question = UserQuestion(queues=names, user=user, seen=sight.workloads)
-        of_queue = next((body for body in overview.shown if body.name == (queue or ROOT)), None)
-        visible = of_queue if of_queue is not None and sight.shows_queue(of_queue.name) else None
+        top = queue or ROOT
+        shown = await self._bodies.get(None, self._read_bodies) if sight.shows_queue(top) else ()
+        visible = next((body for body in shown if body.name == top), None)
         async with self._database.snapshot() as tx:
             lines = await users(tx, question)
             # Whether there is hidden work is seen from the numbers of the queue, by those who may see these.
             whole = sight.workloads is None or (
                 visible is not None and not await hidden_work(tx, names, sight.workloads)
             )
-            past = await device_seconds(
-                tx,
-                {line.user: line.used for line in lines},
-                queues=names,
-                # Postings do not say of what namespace they are.
-                user=None if sight.workloads is None else user,
-                since=now - PAST_SECONDS,
-                now=now,
-            )
             age = await self._age(tx)
-        told = user_bodies(lines, past, visible, you=user, whole=whole)
+        told = user_bodies(lines, visible, you=user, whole=whole)
         page = told[after : after + limit]
         return bodies.UserList(
             **age,
-            queue=queue or ROOT,
+            queue=top,
             share_of="" if visible is None else share_of(visible),
-            past_days=PAST_SECONDS // 86400,
             complete=whole,
             total=len(told),
             items=page,
@@ -334,7 +329,11 @@ class SqlReader:
 
     async def queue_names(self, limit: int) -> tuple[str, ...]:
         """Names of queues, parents first."""
-        return tuple(body.name for body in (await self._overview()).shown[:limit])
+        overview = await self._overview()
+        paths = overview.tree.paths
+        return tuple(
+            sorted(overview.names(EVERYTHING), key=lambda name: len(paths.get(QueueName(name), ())))[:limit]
+        )
 
     async def leader(self) -> Heartbeat | None:
         """The last heartbeat of a leader. None if no replica has led yet."""
@@ -356,10 +355,10 @@ class SqlReader:
     ) -> bodies.ExplanationBody:
         """One workload with its place in its queue, if it waits there, and its queues up to root."""
         queue = QueueName(one.queue)
-        visible = overview.visible(sight)
+        asks = one.asks if one.state == "pending" else {}
         one = msgspec.structs.replace(
-            with_meant_queue(one, [body.name for body in visible]),
-            path=path_to_root(visible, queue),
+            with_meant_queue(one, overview.names(sight)),
+            path=path_to_root(overview.lines, queue, asks, sight),
             priority_limit=priority_limit(overview.tree, queue, one.priority),
         )
         key = WorkloadKey(WorkloadKind(one.kind), one.uid)
@@ -383,16 +382,20 @@ class SqlReader:
     async def _read_overview(self) -> Overview:
         async with self._database.snapshot() as tx:
             lines = await views.queue_overview(tx)
-            now, queue_tree = int(self._clock()), policies(lines)
-            past: dict[QueueName, QueuePast] = {}
-            if states_half_life(lines):
-                late = time.monotonic() + _PAST_SECONDS
-                fading = half_lives(queue_tree.queues)
+        return Overview(lines, policies(lines), int(self._clock()))
+
+    async def _read_bodies(self) -> tuple[bodies.QueueBody, ...]:
+        overview = await self._overview()
+        past: dict[QueueName, QueuePast] = {}
+        if states_half_life(overview.lines):
+            late = time.monotonic() + _PAST_SECONDS
+            fading = half_lives(overview.tree.queues)
+            async with self._database.snapshot() as tx:
                 use = await self._usage_reader.past_use(
-                    tx, fading, now, enough=lambda: time.monotonic() > late
+                    tx, fading, overview.now, enough=lambda: time.monotonic() > late
                 )
-                past = past_by_queue(queue_tree, lines, use, now)
-        return Overview.of(lines, queue_tree, past, now)
+            past = past_by_queue(overview.tree, overview.lines, use, overview.now)
+        return queue_bodies(overview, past)
 
     async def _unknown(
         self, tx: Transaction, namespace: str, name: str, kind: str | None, sight: Sight

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.web.http import BadQuery, whole_number
-from admission.web.overview import names_alike
+from admission.web.overview import names_alike, path_upwards
 from admission.web.reader import Sight, UnknownName
-from admission.web.usage_report import TIMES, path_upwards, time_of
+from admission.web.usage_report import TIMES, time_of
 from queues.quota.queue import ROOT
 from queues.read_api.usage import SeriesBody, TimeSeriesList
 from queues.resources import scale

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from msgspec import Meta
 
 from admission.web.http import BadQuery, place_in, text_of_place, whole_number
-from admission.web.overview import names_alike
+from admission.web.overview import names_alike, path_upwards
 from admission.web.reader import Sight, UnknownName
 from queues.quota.queue import ROOT
 from queues.read_api.usage import UsageList
@@ -139,16 +139,6 @@ def usage_viewer(parents: Mapping[str, str | None], top: str | None, user: str, 
             )
         )
     return UsageViewer(user=user, queues=tuple(queues), is_narrowed=top is not None, seen=sight.workloads)
-
-
-def path_upwards(parents: Mapping[str, str | None], queue: str) -> list[str]:
-    """The queue and those above it, as far as there are any."""
-    path: list[str] = []
-    name: str | None = queue
-    while name is not None and name in parents and name not in path:
-        path.append(name)
-        name = parents[name]
-    return path
 
 
 def usage_list(

@@ -279,26 +279,31 @@ class ExpectedList(Body, frozen=True, kw_only=True):
     items: tuple[ExpectedLine, ...] = ()
 
 
-class WaitingBody(WorkloadBody, frozen=True, kw_only=True):
-    """A pending workload."""
+class LineBody(WorkloadBody, frozen=True, kw_only=True):
+    """A workload of a list."""
 
     queue: str
-    #: 1-based place in its queue; null: not in line (it cannot be considered as it is).
-    position: int | None
     #: The value of its priority class.
     priority: int
     created: str | None
-    #: Pods it wants, and how many of them start together.
+    #: Pods it wants, and how many of them start together; of what has ended, the seats of its last admission.
     pods: int
     minimum: int
     #: What all of them take together, by resource.
     asks: Mapping[str, str]
     #: Of a pod that waits alone; null: of others, and of a pod that nothing controls.
     owner: OwnerBody | None = None
+    #: Why it, or a part of it, waits; null: it does not, or was not considered yet.
+    reason: ReasonBody | None = None
+
+
+class WaitingBody(LineBody, frozen=True, kw_only=True):
+    """A pending workload."""
+
+    #: 1-based place in its queue; null: not in line (it cannot be considered as it is).
+    position: int | None
     #: Values of labels and annotations that cannot be read, as sentences with what counts in their place (at most 5).
     ignored_values: tuple[str, ...] = ()
-    #: null: not considered yet.
-    reason: ReasonBody | None
     #: When it should start; null: not forecast yet, or the leader could not be asked.
     expected: ExpectedStartBody | None = None
 
@@ -313,10 +318,9 @@ class PendingList(PagedBody, frozen=True, kw_only=True):
     items: tuple[WaitingBody, ...]
 
 
-class ListedBody(WorkloadBody, frozen=True, kw_only=True):
+class ListedBody(LineBody, frozen=True, kw_only=True):
     """A workload of a list, whether it waits, runs or has ended."""
 
-    queue: str
     #: The user that created it; "": unknown.
     user: str
     #: pending | admitted | evicting | finished
@@ -325,26 +329,15 @@ class ListedBody(WorkloadBody, frozen=True, kw_only=True):
     result: str
     #: True: its object is gone.
     gone: bool
-    priority: int
-    created: str | None
     #: When the first of its open admissions was opened; of what has ended, its last one. null: there is none.
     admitted: str | None
     #: null: it has not.
     ended: str | None
-    #: Pods it wants, and how many of them start together; of what has ended, the seats of its last admission.
-    pods: int
-    minimum: int
-    #: What all of them take together, by resource.
-    asks: Mapping[str, str]
     #: What its seats take, or took last, by resource.
     held: Mapping[str, str]
     #: At most twenty names of nodes of these seats, and how many there are.
     nodes: tuple[str, ...]
     node_count: int
-    #: As in ``WaitingBody``.
-    owner: OwnerBody | None = None
-    #: Why it, or a part of it, waits; null: it does not, or was not considered yet.
-    reason: ReasonBody | None = None
 
 
 class WorkloadList(PagedBody, frozen=True, kw_only=True):
@@ -375,8 +368,6 @@ class UserBody(Body, frozen=True, kw_only=True):
     share: float | None
     #: 1-based, who uses most first; null: not all work of the queue is counted.
     rank: int | None
-    #: Device-hours of the last days, by resource; null: not shown.
-    past_hours: Mapping[str, float] | None
 
 
 class UserList(PagedBody, frozen=True, kw_only=True):
@@ -385,8 +376,6 @@ class UserList(PagedBody, frozen=True, kw_only=True):
     queue: str
     #: deserved | capability: what of the queue shares are of; "": there are none.
     share_of: str
-    #: Days that ``pastHours`` is about.
-    past_days: int
     #: False: work that the user who asks may not list is not counted.
     complete: bool
     total: int
@@ -404,6 +393,8 @@ class SeatsBody(Body, frozen=True, kw_only=True):
     count: int
     #: What they take together.
     takes: Mapping[str, str]
+    #: Of a trial: the innermost topology domain above the node, as "block/rack"; "": it is in none.
+    domain: str = ""
 
 
 class AdmissionBody(Body, frozen=True, kw_only=True):
@@ -536,8 +527,6 @@ class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     #: 1-based, among the workloads of its queue that are tried; null: it is not tried as it is.
     position: int | None
     queue_length: int | None
-    #: Workloads right before it, as "kind/uid", the nearest last (at most ten).
-    ahead: tuple[str, ...]
     #: What it waits behind, as a sentence; "" = nothing.
     behind: str
     #: The smallest first; each was tried on a copy of the engine's input. Empty: no known change does, or it is in.
@@ -548,6 +537,34 @@ class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     standing: StandingBody | None = None
     #: When it should start; null: it has seats, or came after the last forecast.
     expected: ExpectedStartBody | None = None
+
+
+class PathLimitBody(Body, frozen=True, kw_only=True):
+    """What a workload asks of one line of a queue's books, next to what that line has."""
+
+    #: "" sums over all flavors.
+    flavor: str
+    resource: str
+    #: Use of the whole subtree, and what is kept for idle guarantees in it, which counts as used; null: nothing.
+    used: str
+    kept: str | None
+    #: Less than the queue below is asked for while that one has guarantee left.
+    asked: str
+    deserved: str | None
+    capability: str | None
+    #: How much of it is above the capability; null: nothing.
+    over: str | None
+
+
+class PathQueueBody(Body, frozen=True, kw_only=True):
+    """A queue on the path of a workload: its own, or one above."""
+
+    name: str
+    #: As in ``QueueBody``.
+    state: str
+    message: str
+    #: Of the resources that the workload asks for; empty: it does not wait.
+    limits: tuple[PathLimitBody, ...] = ()
 
 
 class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
@@ -584,8 +601,8 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     rollbacks: int
     #: Workloads right before it in its queue, the nearest last (at most ten).
     ahead: tuple[WaitingBody, ...]
-    #: Queues from its own up to root, with their books.
-    path: tuple[QueueBody, ...]
+    #: Queues from its own up to root.
+    path: tuple[PathQueueBody, ...]
     #: Open ones first, then the newest.
     admissions: tuple[AdmissionBody, ...]
     #: Newest last.

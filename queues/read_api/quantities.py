@@ -1,10 +1,12 @@
-"""Amounts and ordinals as the read API writes them."""
+"""Amounts, ordinals and seats as the read API writes them."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from queues.read_api.bodies import Facts
-from queues.resources import WHOLE, Resources, is_device, show
+from queues.admissions import Seat
+from queues.read_api.bodies import Facts, SeatsBody
+from queues.resources import WHOLE, Resources, is_device, show, total
 
 #: Facts of a reason that are amounts of its resource.
 _AMOUNTS: Final = frozenset({"limit", "used", "kept", "asked", "over"})
@@ -47,3 +49,23 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             spans.append([number, number])
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
+
+
+def seats_bodies(seats: Iterable[Seat]) -> tuple[SeatsBody, ...]:
+    """Seats, gathered by pod set, node and flavor."""
+    groups: dict[tuple[str, str, str], list[Seat]] = defaultdict(list)
+    for seat in seats:
+        groups[(seat.pod_set, seat.node, seat.flavor)].append(seat)
+    return tuple(
+        SeatsBody(
+            pod_set=pod_set,
+            node=node,
+            flavor=flavor,
+            ordinals=ranges(seat.ordinal for seat in group),
+            count=len(group),
+            takes=quantities(total(seat.takes for seat in group)),
+        )
+        for (pod_set, node, flavor), group in sorted(
+            groups.items(), key=lambda item: (item[0][0], min(seat.ordinal for seat in item[1]), item[0][1])
+        )
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from queues.read_api.bodies import Body, ChangeBody, ExpectedStartBody, ReasonBody
+from queues.read_api.bodies import Body, ChangeBody, ExpectedStartBody, ReasonBody, SeatsBody
 
 
 class QueuePatchBody(Body, frozen=True, kw_only=True):
@@ -33,19 +33,6 @@ class TrialRequestBody(Body, frozen=True, kw_only=True):
     flavor: str = ""
     #: Writes of Queues, after one another.
     quota_patches: tuple[QueuePatchBody, ...] = ()
-
-
-class PlaceBody(Body, frozen=True, kw_only=True):
-    """Pods of one pod set on one node."""
-
-    node: str
-    #: The innermost topology domain above the node, as "block/rack"; "": it is in none.
-    domain: str
-    pod_set: str
-    flavor: str
-    count: int
-    #: What they take together.
-    takes: Mapping[str, str]
 
 
 class QuotaTakenBody(Body, frozen=True, kw_only=True):
@@ -100,7 +87,7 @@ class TrialBody(Body, frozen=True, kw_only=True):
     #: Fields that Muster does not know of its kind, at most 10.
     unknown_fields: tuple[str, ...] = ()
     #: Where its pods would be, at most 100; and how many nodes there are in all.
-    places: tuple[PlaceBody, ...] = ()
+    places: tuple[SeatsBody, ...] = ()
     node_count: int = 0
     quota: tuple[QuotaTakenBody, ...] = ()
     #: At most 50; and how many there are in all.
@@ -147,19 +134,6 @@ class DifferenceBody(Body, frozen=True, kw_only=True):
     beneficiary: str | None = None
 
 
-class QueueDifferenceBody(Body, frozen=True, kw_only=True):
-    """What a queue with its subtree uses of a resource, and how many workloads wait in it; without and with the
-    changes."""
-
-    queue: str
-    #: "": only what waits in it differs.
-    resource: str
-    used_before: str
-    used_after: str
-    waiting_before: int
-    waiting_after: int
-
-
 class ComparisonBody(Body, frozen=True, kw_only=True):
     """The cluster at rest with the changes, beside the cluster at rest without them. No time passes."""
 
@@ -171,7 +145,6 @@ class ComparisonBody(Body, frozen=True, kw_only=True):
     counts: Mapping[str, int]
     #: At most 200.
     workloads: tuple[DifferenceBody, ...]
-    queues: tuple[QueueDifferenceBody, ...]
     #: False: after 16 turns there was still something to decide.
     at_rest: bool = True
 

@@ -19,14 +19,17 @@ from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
 from admission.web.http import encode, serving, text_of_place
 from admission.web.leader.nodes import NodeQuestion
+from admission.web.overview import path_to_root
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from admission.web.trials.on_leader import trial
 from admission.workloads.kinds import KINDS
 from queues.api.api_resources import ApiResource
 from queues.read_api import bodies
 from queues.read_api.nodes import AcceleratorBody, NodeBody, NodeList, NodeWorkloadsBody, SeatedBody
+from queues.resources import amount
 from queues.sql.read.decisions import DecisionQuestion
-from queues.sql.read.rows import KindIn
+from queues.sql.read.rows import AccountLine, KindIn, QueueLine
+from queues.workload import QueueName
 from tests.builders.trials.worlds_in_memory import WorldInMemory
 from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW, stored
 from tests.fakes.read_api.fake_outlooks import EXPECTED, OUTLOOK, RUNS
@@ -89,6 +92,29 @@ def queue(
             (line.share_with_past for line in accounts if line.share_with_past is not None), default=None
         ),
     )
+
+
+def path_bodies(*queues: bodies.QueueBody, asks: Mapping[str, str] = {}) -> tuple[bodies.PathQueueBody, ...]:
+    """A queue and those above it, as on the path of a workload that waits for ``asks``."""
+    lines = [
+        QueueLine(
+            name=QueueName(queue.name),
+            parent=queue.parent and QueueName(queue.parent),
+            paused=queue.paused,
+            closed=queue.state == "closed",
+            broken=False,
+            changed_by="",
+            accounts=tuple(map(_account_line, queue.accounts)),
+        )
+        for queue in queues
+    ]
+    return path_to_root(lines, lines[0].name, asks, EVERYTHING)
+
+
+def _account_line(line: bodies.AccountBody) -> AccountLine:
+    texts = {name: getattr(line, name) for name in ("guarantee", "deserved", "capability", "used", "counted")}
+    units = {name: amount(line.resource, text) for name, text in texts.items() if text is not None}
+    return AccountLine(flavor=line.flavor, resource=line.resource, **units)
 
 
 ROOT = queue(
@@ -259,10 +285,10 @@ PENDING = (
 STORY = structs.replace(
     stored("pending", bodies.ExplanationBody),
     ahead=(waiting("llama-pretrain", 1, created="2026-11-21T06:40:00Z", priority=100, reason=NO_FIT),),
-    path=(TRAIN, TEAM_A, ROOT),
+    path=path_bodies(TRAIN, TEAM_A, ROOT, asks=stored("pending", bodies.ExplanationBody).asks),
 )
 
-RUNNING = structs.replace(stored("running", bodies.ExplanationBody), path=(DEV, TEAM_A, ROOT))
+RUNNING = structs.replace(stored("running", bodies.ExplanationBody), path=path_bodies(DEV, TEAM_A, ROOT))
 
 
 class FakeReader(FakeTimeSeries):
@@ -337,7 +363,7 @@ class FakeReader(FakeTimeSeries):
         self._up()
         found = tuple(
             structs.replace(one, as_of=self.as_of, behind=self.behind)
-            for one in (STORY, RUNNING, structs.replace(ENDED, path=(DEV, TEAM_A, ROOT)))
+            for one in (STORY, RUNNING, structs.replace(ENDED, path=path_bodies(DEV, TEAM_A, ROOT)))
             if (one.namespace, one.name) == (namespace, name)
             and kind in (None, one.kind)
             and sight.shows(one.kind, namespace)

@@ -10,8 +10,16 @@ from markupsafe import Markup
 
 from admission.cli.plugin.queues import account_of
 from admission.cli.plugin.reservations import begins_in, lasting, what_of
-from admission.cli.rendering.expected import expected_cell, expected_sentence
-from admission.cli.rendering.explanation import SHOWN_STATES, event_text, took, when, with_their_parts
+from admission.cli.rendering.expected import expected_cell
+from admission.cli.rendering.explanation import (
+    SHOWN_STATES,
+    event_text,
+    facts_of,
+    state_text,
+    took,
+    when,
+    with_their_parts,
+)
 from admission.cli.rendering.nodes import closed_state, closure_sentence, state_of
 from admission.cli.rendering.quota import account_text
 from admission.cli.rendering.terminal import age as short_age
@@ -143,30 +151,6 @@ def _stems_of(queues: Sequence[QueueBody]) -> Mapping[str, str]:
     return branches({queue.name: queue.parent for queue in queues})
 
 
-def _limits_on_path(one: ExplanationBody) -> list[tuple[str, AccountBody, str | None, bool]]:
-    """The limits of queues on a workload's path on what it asks for: queue, account, the room that is left (None for
-    no limit), and whether that is less than it asks for."""
-    found: list[tuple[str, AccountBody, str | None, bool]] = []
-    for queue in one.path:
-        for line in queue.accounts:
-            resource, capability = line.resource, line.capability
-            stated = line.deserved is not None or capability is not None
-            if not stated or resource not in one.asks or line.flavor:
-                continue
-            if capability is None:
-                found.append((queue.name, line, None, False))
-                continue
-            room = amount(resource, capability) - amount(resource, line.counted)
-            is_short = room < amount(resource, one.asks[resource])
-            found.append((queue.name, line, show(resource, max(0, room)), is_short))
-    return found
-
-
-def _device_hours(one: ExplanationBody) -> str:
-    hours = one.device_hours
-    return ", ".join(f"{amount:.2f} {short_resource(name)}" for name, amount in sorted(hours.items()))
-
-
 def _about_node(line: NodeBody) -> str:
     """The reservations and drains of a node, and why it takes no pods."""
     return "; ".join([*map(closure_sentence, line.closures), *filter(None, [line.closed])])
@@ -190,17 +174,16 @@ _ENVIRONMENT.globals.update(
     begins_in=begins_in,
     closed_state=closed_state,
     counted=counted,
-    device_hours=_device_hours,
     event_text=event_text,
     expected_cell=expected_cell,
-    expected_sentence=expected_sentence,
+    facts_of=facts_of,
     lasting=lasting,
-    limits_on_path=_limits_on_path,
     link=link,
     resource_names=resource_names,
     short_age=short_age,
     short_resource=short_resource,
     state_of=state_of,
+    state_text=state_text,
     stems_of=_stems_of,
     took=took,
     what_of=what_of,

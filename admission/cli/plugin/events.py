@@ -14,7 +14,7 @@ from admission.cli.rendering.terminal import (
     TableColumn,
     fits,
     item_table,
-    with_texts_below,
+    with_texts,
 )
 from admission.cli.times import is_duration, since_text
 from queues.read_api.bodies import DecisionBody, DecisionList
@@ -92,4 +92,4 @@ def _table(body: DecisionList, output: Output, *, everywhere: bool) -> str:
     if not fits(text, output.narrowed(LEAST_BESIDE).room):
         text = lines(short=True)
     reasons = [printable(event_text(one, output.is_wide)) for one in body.items]
-    return with_texts_below(text, reasons, output.room, title="WHY")
+    return with_texts(text, reasons, output.room, title="WHY")

@@ -20,7 +20,7 @@ from admission.cli.rendering.terminal import (
     item_table,
     one_line,
     short_names,
-    with_texts_below,
+    with_texts,
 )
 from queues.read_api.bodies import PendingList, ReasonBody, WaitingBody
 from queues.reason_codes import NEVER
@@ -83,7 +83,7 @@ def pending_table(body: PendingList, output: Output, *, everywhere: bool) -> str
     first = replace(columns[0], name="POS")
     kept = [first, *(column for column in columns[1:] if column.name not in _BELOW)]
     reasons = [_reason_text(one) for one in body.items]
-    return with_texts_below(item_table(kept, body.items, output), reasons, width, is_beside=False)
+    return with_texts(item_table(kept, body.items, output), reasons, width, is_beside=False)
 
 
 def _columns(body: PendingList, everywhere: bool, wide: bool) -> list[TableColumn[WaitingBody]]:

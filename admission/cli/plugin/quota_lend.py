@@ -19,6 +19,7 @@ from admission.cli.access.requests import Route
 from admission.cli.command_line import CommandFailed
 from admission.cli.confirmation import confirm
 from admission.cli.options import cluster
+from admission.cli.output import Output
 from admission.cli.plugin.comparison import effects_text, trial_of_write
 from admission.cli.plugin.quota_set import Writing, writing
 from admission.cli.rendering.terminal import columns_of, say
@@ -155,7 +156,7 @@ def _write(route: Route, one: QueueObject, entries: list[Entry], asked: _Asked, 
     if how.trial and (comparison := trial_of_write(route, one.name, {"loans": entries})) is not None:
         for line in comparison.changes:
             say(printable(line))
-        click.echo(effects_text(comparison, width=columns_of(sys.stdout)), nl=False)
+        click.echo(effects_text(comparison, Output(width=columns_of(sys.stdout))), nl=False)
     if asked.loan is not None:
         left = short_duration(round(asked.loan.until - time.time()))
         say(f"ends by itself at {rfc3339(asked.loan.until)}, in {left}")

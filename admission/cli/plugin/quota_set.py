@@ -19,6 +19,7 @@ from admission.cli.access.requests import Route, ask
 from admission.cli.confirmation import confirm
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.options import dry_run as dry_run_option
+from admission.cli.output import Output
 from admission.cli.plugin.comparison import effects_text, trial_of_write
 from admission.cli.rendering.quota import changes_table
 from admission.cli.rendering.terminal import Cell, columns_of, moment, say, stated_seconds
@@ -247,7 +248,7 @@ def set_(queue: str, how: Writing, route: Route, **limits: Any) -> None:
     if changes and how.trial:
         quota = patch_for(object_.spec, changes)
         if (found := trial_of_write(route, queue, quota, is_checked=how.checks_first)) is not None:
-            click.echo(effects_text(found, width=columns_of(sys.stdout)), nl=False)
+            click.echo(effects_text(found, Output(width=columns_of(sys.stdout))), nl=False)
     if how.dry_run != "none":
         say(f"queue {queue} would be changed ({how.dry_run} dry run)")
         return

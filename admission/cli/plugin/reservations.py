@@ -22,7 +22,7 @@ from admission.cli.rendering.terminal import (
     item_table,
     say,
     stated_seconds,
-    with_texts_below,
+    with_texts,
 )
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource
 from queues.api.names import CHANGED_BY
@@ -135,7 +135,7 @@ def _table(lines: Sequence[ClosureLine], output: Output) -> str:
     if fits(text, output.room):
         return text
     below = [f"nodes {shown}".replace(",", ", ") if (shown := _first_nodes(line)) else "" for line in lines]
-    return with_texts_below(item_table(columns, lines, output), below, output.room, most=_NODES_SHOWN + 1)
+    return with_texts(item_table(columns, lines, output), below, output.room, is_beside=False)
 
 
 def _first_nodes(line: ClosureLine) -> str | None:

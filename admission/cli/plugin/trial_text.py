@@ -5,8 +5,10 @@ from typing import Final
 from admission.cli.output import Output
 from admission.cli.plugin.comparison import HIDDEN, comparison_text, cut_table
 from admission.cli.rendering.expected import expected_sentence
+from admission.cli.rendering.explanation import asks_text
 from admission.cli.rendering.terminal import TableColumn, amounts, one_line, short_resource
-from queues.read_api.trials import PlaceBody, QuotaTakenBody, TrialBody, TrialList, VictimBody
+from queues.read_api.bodies import SeatsBody
+from queues.read_api.trials import QuotaTakenBody, TrialBody, TrialList, VictimBody
 from queues.text_format import counted, printable
 
 _STATES: Final = {
@@ -37,7 +39,7 @@ def _object_text(one: TrialBody, now: str, output: Output) -> str:
     lines += [f"  Warning: {one_line(text)}" for text in one.warnings]
     lines += [f"  Warning: {one_line(path)}: {_UNKNOWN_FIELD}" for path in one.unknown_fields]
     if one.pods:
-        lines.append(f"  {_asks(one)}")
+        lines.append(f"  {asks_text(one)}")
     if one.state == "waits" and one.expected is not None:
         lines.append(f"  Expected start {expected_sentence(one.expected, now)}")
     sections = [
@@ -60,14 +62,6 @@ def _title(one: TrialBody) -> str:
     if one.position is not None:
         place = f", at position {one.position} of {one.queue_length}"
     return printable(f"{one.kind}/{one.name} ({where}) {_STATES[one.state]}{place}")
-
-
-def _asks(one: TrialBody) -> str:
-    pods, together = one.pods, one.minimum
-    text = counted(pods, "pod")
-    if pods > 1:
-        text += ", all together or none" if together >= pods else f", at least {together} of them together"
-    return f"{text}: {amounts(one.asks, all_of_them=True)}"
 
 
 def _because(one: TrialBody) -> list[str]:
@@ -93,7 +87,7 @@ def _places_title(one: TrialBody) -> str:
 
 
 def _places(one: TrialBody, output: Output) -> list[str]:
-    columns: list[TableColumn[PlaceBody]] = [
+    columns: list[TableColumn[SeatsBody]] = [
         TableColumn("NODE", lambda place: place.node, least=12),
         TableColumn("DOMAIN", lambda place: place.domain or None, least=8),
         TableColumn("FLAVOR", lambda place: place.flavor or None, least=6),

@@ -1,7 +1,5 @@
 """``kubectl muster who``: the users, what they use, and what they wait for."""
 
-from collections.abc import Mapping
-
 import click
 
 from admission.cli.access.requests import Route, pages
@@ -11,10 +9,8 @@ from admission.cli.rendering.terminal import (
     TableColumn,
     amounts,
     devices,
-    hours,
     item_table,
     say,
-    short_resource,
 )
 from queues.read_api.bodies import UserBody, UserList
 
@@ -48,16 +44,5 @@ def users_table(body: UserList, output: Output) -> str:
         ),
         TableColumn("WAITING", lambda one: one.pending, right=True),
         TableColumn("RUNNING", lambda one: one.admitted, right=True),
-        TableColumn(f"GPU-HOURS({body.past_days}d)", lambda one: past_hours(one.past_hours), right=True),
     ]
     return item_table(columns, body.items, output)
-
-
-def past_hours(past: Mapping[str, float] | None) -> str | None:
-    """Hours of GPUs, or of each kind of device if there are several. None if not shown."""
-    if past is None:
-        return None
-    gpus = {name: each for name, each in past.items() if "gpu" in short_resource(name)} or dict(past)
-    if len(gpus) < 2:
-        return hours(sum(gpus.values()))
-    return ", ".join(f"{hours(each)} {short_resource(name)}" for name, each in gpus.items())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
@@ -25,13 +25,12 @@ from admission.cli.rendering.terminal import (
     with_texts,
 )
 from queues.read_api.bodies import (
-    AccountBody,
     AdmissionBody,
     EventBody,
     ExplanationBody,
     Facts,
     ListedBody,
-    QueueBody,
+    PathQueueBody,
     SeatsBody,
     StageBody,
     StandingBody,
@@ -40,6 +39,9 @@ from queues.read_api.bodies import (
 )
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, printable, short_duration
+
+if TYPE_CHECKING:
+    from queues.read_api.trials import TrialBody
 
 
 class HeldGang(AdmissionBody, frozen=True, kw_only=True):
@@ -105,7 +107,7 @@ def workload_text(one: ExplanationBody, output: Output) -> str:
     room = inner.room
     parts = [
         filled(f"{one.kind}/{one.name} in namespace {one.namespace}\n", width, hanging=_INDENT),
-        filled(_facts(one), width, hanging=" " * _TITLE),
+        filled(_facts_text(one), width, hanging=" " * _TITLE),
         _section(
             "Values that cannot be read",
             "\n".join(filled(one_line(each), room) for each in one.ignored_values),
@@ -129,21 +131,17 @@ def workload_text(one: ExplanationBody, output: Output) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _facts(one: ExplanationBody) -> str:
-    together = one.minimum
-    asks = counted(one.pods, "pod")
-    if one.pods > 1:
-        asks += (
-            ", all together or none" if together >= one.pods else f", at least {together} of them together"
-        )
-    asks += f": {amounts(one.asks, all_of_them=True)}"
-    if not one.pods:
-        asks = f"{together} pods together, of which none exists yet"
-    lines = [
-        ("State", _state(one)),
-        ("Queue", " ← ".join(queue.name for queue in one.path) or one.queue),
+def _facts_text(one: ExplanationBody) -> str:
+    queues = " ← ".join(queue.name for queue in one.path) or one.queue
+    lines = [("State", state_text(one)), ("Queue", queues), *facts_of(one)]
+    return "".join(f"{_INDENT}{title:<{_TITLE}}{text}\n" for title, text in lines)
+
+
+def facts_of(one: ExplanationBody) -> list[tuple[str, str]]:
+    """What is known of a workload besides its state and its queues: titles and texts."""
+    return [
         # A finished workload requests nothing.
-        *([("Asks", asks)] if one.state != "finished" else []),
+        *([("Asks", asks_text(one))] if one.state != "finished" else []),
         ("Priority", one.priority_limit.removeprefix("priority ") or str(one.priority)),
         *([("User", one.user)] if one.user else []),
         ("Created", f"{one.created} ({age(one.created, one.now)} ago)" if one.created else NONE),
@@ -152,7 +150,17 @@ def _facts(one: ExplanationBody) -> str:
         *_end(one),
         ("UID", one.uid),
     ]
-    return "".join(f"{_INDENT}{title:<{_TITLE}}{text}\n" for title, text in lines)
+
+
+def asks_text(one: "ExplanationBody | TrialBody") -> str:
+    """``4 pods, all together or none: 32 nvidia.com/gpu``."""
+    if not one.pods:
+        return f"{one.minimum} pods together, of which none exists yet"
+    together = ""
+    if one.pods > 1:
+        some = f"at least {one.minimum} of them together"
+        together = f", {'all together or none' if one.minimum >= one.pods else some}"
+    return f"{counted(one.pods, 'pod')}{together}: {amounts(one.asks, all_of_them=True)}"
 
 
 def _expected(one: ExplanationBody) -> list[tuple[str, str]]:
@@ -215,7 +223,8 @@ def _seconds(since: str, until: str) -> int:
     return max(0, int((moment(until) - moment(since)).total_seconds()))
 
 
-def _state(one: ExplanationBody) -> str:
+def state_text(one: ExplanationBody) -> str:
+    """Its state, its place in line, and how it ended."""
     if one.state == "finished":
         return _end_state(one)
     if one.state == "pending":
@@ -489,7 +498,7 @@ def history_text(one: ExplanationBody, output: Output) -> str:
     rows = [(event.at, age(event.at, one.now), event.what) for event in kept]
     told = [event_text(_with_result(event, one), wide) for event in kept]
     lines = table(["TIME", "AGE", "WHAT"], rows, headers=output.headers, right="AGE")
-    text = with_texts(lines, told, output.room, title="MESSAGE" if output.headers else "")
+    text = with_texts(lines, told, output.room, title="MESSAGE")
     earlier = len(events) - len(kept)
     return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
 
@@ -578,62 +587,21 @@ def _limit_rows(one: ExplanationBody, wide: bool) -> list[_LimitRow]:
     if one.state != "pending":
         return []
     rows: list[_LimitRow] = []
-    asks: dict[tuple[str, str], int] = {}
     for queue in one.path:
         state = _queue_state(queue)
-        for line in queue.accounts:
-            resource = line.resource
-            if resource not in one.asks:
-                continue
-            account = (line.flavor, resource)
-            asked = asks.get(account, _units(resource, one.asks[resource]))
-            asks[account] = _asked_above(line, asked)
-            if wide or line.capability is not None or line.deserved is not None:
-                rows.append((queue.name, *_limit_cells(line, asked), state))
-        if state and not any(row[0] == queue.name for row in rows):
+        shown = [
+            line for line in queue.limits if wide or line.capability is not None or line.deserved is not None
+        ]
+        for line in shown:
+            amounts_ = (line.used, line.kept, line.asked, line.deserved, line.capability, line.over)
+            rows.append((queue.name, line.resource, line.flavor or None, *amounts_, state))
+        if state and not shown:
             rows.append((queue.name, *[None] * 8, state))
     return rows
 
 
-def _queue_state(queue: QueueBody) -> str | None:
+def _queue_state(queue: PathQueueBody) -> str | None:
     """The state of a queue, with its message. None if it is open."""
-    state: str = queue.state
-    if state == "open":
+    if queue.state == "open":
         return None
-    return f"{state}: {queue.message}" if queue.message else state
-
-
-def _limit_cells(line: AccountBody, asked: int) -> tuple[str | None, ...]:
-    """Cells from RESOURCE to OVER-BY. Amounts kept for idle guarantees count as used against the capability."""
-    resource = line.resource
-    charged = _units(resource, line.counted)
-    kept = charged - _units(resource, line.used)
-    over = 0 if line.capability is None else charged + asked - _units(resource, line.capability)
-    return (
-        resource,
-        line.flavor or None,
-        line.used,
-        _quantity(resource, kept) if kept > 0 else None,
-        _quantity(resource, asked),
-        line.deserved,
-        line.capability,
-        _quantity(resource, over) if over > 0 else None,
-    )
-
-
-def _asked_above(line: AccountBody, asked: int) -> int:
-    """Units that a queue asks its parent for: less than it is asked for itself while guarantee is left."""
-    guarantee, charged = (_units(line.resource, text) for text in (line.guarantee, line.counted))
-    return max(charged + asked, guarantee) - max(charged, guarantee)
-
-
-def _units(resource: str, text: str) -> int:
-    from queues.resources import amount
-
-    return amount(resource, text)
-
-
-def _quantity(resource: str, units: int) -> str:
-    from queues.resources import show
-
-    return show(resource, units)
+    return f"{queue.state}: {queue.message}" if queue.message else queue.state

@@ -15,7 +15,7 @@ from admission.cli.rendering.terminal import (
     one_line,
     short_names,
     short_resource,
-    with_texts_below,
+    with_texts,
 )
 from queues.read_api.bodies import (
     AccessLimitsBody,
@@ -193,7 +193,7 @@ def history_table(versions: Iterable[QueueVersionBody | LoanBody], output: Outpu
     if fits(text, output.room):
         return text
     reasons = [f"({row[-1]})" if row[-1] else "" for row in rows]
-    return with_texts_below(item_table(columns(short=True), rows, output), reasons, output.room)
+    return with_texts(item_table(columns(short=True), rows, output), reasons, output.room)
 
 
 def value_words(text: str | None) -> str | None:

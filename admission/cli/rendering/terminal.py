@@ -273,53 +273,29 @@ def fits(text: str, width: int | None) -> bool:
     return width is None or max(map(len, text.splitlines()), default=0) <= width
 
 
-def with_texts_below(
-    lines: str,
-    texts: Sequence[str],
-    width: int | None,
-    *,
-    most: int = 2,
-    title: str = "",
-    is_beside: bool = True,
+def with_texts(
+    lines: str, texts: Sequence[str], width: int | None, *, title: str = "", is_beside: bool = True
 ) -> str:
-    """The lines of a table, each with a text at its end, or, where there is no room, below it in at most so many lines.
+    """The lines of a table, each with a text in a last column, which goes on below itself: nothing of it is cut.
 
-    ``title``: what the line of titles ends with. ``is_beside``: if not, texts are always below.
+    Where less than ``LEAST_BESIDE`` characters of ``width`` are left for the column, or where it is not wanted
+    (``is_beside``), texts are below the lines. ``title``: of the column, for the line of titles if there is one.
     """
     from textwrap import wrap
 
     shown = lines.splitlines()
+    titles = [title] * (len(shown) - len(texts))
+    begins = max(map(len, shown), default=0) + _BETWEEN
+    is_beside = is_beside and (width is None or width - begins >= LEAST_BESIDE)
+    indent = " " * begins if is_beside else _INDENT
     told: list[str] = []
-    for line, text in zip(shown, [title] * (len(shown) - len(texts)) + [*texts], strict=True):
-        beside = f"{line}{' ' * _BETWEEN}{text}".rstrip()
-        if not text or (is_beside and (width is None or len(beside) <= width)):
-            told.append(beside)
-            continue
-        room = max((width or 0) - len(_INDENT), 20)
-        parts = wrap(text, room, max_lines=most, placeholder=f" {_ELLIPSIS}", break_on_hyphens=False)
-        told += [line.rstrip(), *(_INDENT + part for part in parts)]
-    return "".join(f"{line}\n" for line in told)
-
-
-def with_texts(lines: str, texts: Sequence[str], width: int | None, *, title: str) -> str:
-    """The lines of a table, each with a text in a last column, which goes on below itself: nothing of it is cut.
-
-    Where less than ``LEAST_BESIDE`` characters of ``width`` are left for the column, texts are below the lines.
-    ``title``: of the column; "": the table has no line of titles.
-    """
-    from textwrap import wrap
-
-    begins = max(map(len, lines.splitlines()), default=0) + _BETWEEN
-    beside = width is None or width - begins >= LEAST_BESIDE
-    indent = " " * begins if beside else _INDENT
-    told: list[str] = []
-    for line, text in zip(lines.splitlines(), [*([title] if title else []), *texts], strict=True):
-        parts = [text] if width is None else wrap(text, width - len(indent), break_on_hyphens=False)
-        if beside:
+    for number, (line, text) in enumerate(zip(shown, [*titles, *texts], strict=True)):
+        parts = [text] if width is None else wrap(text, max(width - len(indent), 20), break_on_hyphens=False)
+        if is_beside:
             told.append(f"{line.ljust(begins)}{parts.pop(0) if parts else ''}".rstrip())
         else:
             told.append(line)
-            parts = [] if (title and len(told) == 1) or text == NONE else parts
+            parts = [] if number < len(titles) or text == NONE else parts
         told += [indent + part for part in parts]
     return "".join(f"{line}\n" for line in told)
 

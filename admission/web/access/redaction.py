@@ -7,10 +7,8 @@ from admission.reconcile.named_workloads import redacted as redacted_text
 from admission.web.reader import Sight
 from queues.reason_codes import ReasonCode
 
-#: Fields that name workloads by uid, and what they become.
-_BY_UID: Final = {"ahead": (), "beneficiary": None}
-
-
+#: The field that names a workload by its uid.
+_BY_UID: Final = "beneficiary"
 #: The list of those who could take a workload's place, which names queues.
 _TAKERS: Final = "takers"
 
@@ -31,12 +29,7 @@ def redacted(document: Any, sight: Sight) -> Any:
 def _field(name: str, value: Any, sight: Sight) -> Any:
     if name == _TAKERS:
         return [redacted(_without_queues(each, sight), sight) for each in value]
-    names_uids = isinstance(value, str) or (
-        isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
-    )
-    if name in _BY_UID and names_uids:
-        return _BY_UID[name]
-    return redacted(value, sight)
+    return None if name == _BY_UID else redacted(value, sight)
 
 
 def _without_queues(taker: dict[str, Any], sight: Sight) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from queues.workload import Workload, WorkloadKey
 #: A workload with seats that does not go on: what is known of it, and what is wrong.
 Problem = tuple[Workload, Reason]
 
-_NOT_PENDING: Final = Explained(position=None, queue_length=None, ahead=(), behind="", changes=())
+_NOT_PENDING: Final = Explained(position=None, queue_length=None, behind="", changes=())
 
 
 def outlooks(
@@ -80,7 +80,6 @@ def _outlook(
         uid=workload.key.uid,
         position=explained.position,
         queue_length=explained.queue_length,
-        ahead=tuple(str(key) for key in explained.ahead),
         behind=explained.behind,
         changes=explained.changes,
         problem=None if problem is None else bodies.ReasonBody(code=problem.code, message=problem.message),

@@ -1,15 +1,10 @@
 """Lines of users, as the read API shows them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from queues.read_api import bodies
-from queues.read_api.quantities import hours
 from queues.resources import amount, show
 from queues.sql.read.rows import UserLine
-
-#: Past use of users is that of a week.
-PAST_SECONDS: Final = 7 * 86400
 
 
 def share_of(queue: bodies.QueueBody) -> str:
@@ -27,7 +22,6 @@ def _limit(account: bodies.AccountBody, name: str) -> int:
 
 def user_bodies(
     lines: Sequence[UserLine],
-    past: Mapping[str, Mapping[str, int]] | None,
     queue: bodies.QueueBody | None,
     *,
     you: str,
@@ -35,15 +29,13 @@ def user_bodies(
 ) -> tuple[bodies.UserBody, ...]:
     """The lines, with the user who uses most first. ``queue``: what shares are of. None if the asker may not see it.
 
-    ``past``: unit-seconds by user and resource, None if not known. ``you``: the user who asks. ``whole``: the lines
-    have all work, so that they can be ranked.
+    ``you``: the user who asks. ``whole``: the lines have all work, so that they can be ranked.
     """
     limits: dict[str, int] = {}
     if queue is not None and (of := share_of(queue)):
         limits = {each.resource: units for each in queue.accounts if (units := _limit(each, of))}
     by_name = {line.user: line for line in lines}
-    for name in (you, *(past or {})):
-        by_name.setdefault(name, UserLine(user=name, used={}, pending=0, admitted=0))
+    by_name.setdefault(you, UserLine(user=you, used={}, pending=0, admitted=0))
     shares = {
         name: max((line.used.get(each, 0) / limit for each, limit in limits.items()), default=None)
         for name, line in by_name.items()
@@ -64,7 +56,6 @@ def user_bodies(
             admitted=by_name[name].admitted,
             share=None if (share := shares[name]) is None else round(share, 4),
             rank=rank if whole else None,
-            past_hours=None if past is None or name not in past else hours(past[name]),
         )
         for rank, name in enumerate(names, start=1)
     )

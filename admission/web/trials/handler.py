@@ -179,8 +179,7 @@ async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights:
     if sight == EVERYTHING:
         return document
     hidden = frozenset(each for each in named if not sight.shows_queue(each))
-    if (comparison := document["comparison"]) is not None:
-        comparison["queues"] = [each for each in comparison["queues"] if sight.shows_queue(each["queue"])]
+    comparison = document["comparison"]
     victims = [victim for item in document["items"] for victim in item["victims"]]
     workloads = [] if comparison is None else comparison["workloads"]
     of_sight = (*victims, *workloads, *document["items"])

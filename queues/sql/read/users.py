@@ -1,22 +1,18 @@
 """Users: what the work of each holds and waits for now, summed up by Postgres."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, and_, any_, bindparam, cast, func, not_, or_, select, text
+from sqlalchemy import BigInteger, ColumnElement, and_, any_, cast, func, not_, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.resources import is_device
 from queues.sql.read.pending import WAITS, WORKLOADS_WITH_REASONS, may_see
 from queues.sql.read.rows import Seen, UserLine
-from queues.sql.read.world import seconds_of
-from queues.sql.statements import MOMENT, TEXT, TEXTS, moment, one_of
+from queues.sql.statements import one_of
 from queues.sql.tables import admissions, workloads
 from queues.workload import QueueName
-
-#: Newest postings that are read for past use; where more of them are younger than is asked for, it is not shown.
-READ: Final = 400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,59 +108,3 @@ async def hidden_work(tx: AsyncConnection, queues: Collection[QueueName] | None,
         if await tx.scalar(hidden) is not None:
             return True
     return False
-
-
-_CHANGES: Final = text(
-    """
-    SELECT username, line.resource,
-           sum(CASE kind WHEN 'free' THEN -line.amount ELSE line.amount END
-               * extract(epoch FROM posted_at - :since)) AS unit_seconds
-    FROM postings, unnest(resources, amounts) AS line(resource, amount)
-    WHERE id > (SELECT coalesce(max(id), 0) FROM postings) - :read AND posted_at >= :since AND kind <> 'carry'
-      AND (:accounts IS NULL OR debit = ANY(:accounts) OR credit = ANY(:accounts))
-      AND (:username IS NULL OR username = :username) AND line.resource LIKE '%/%'
-    GROUP BY 1, 2
-    """
-).bindparams(
-    bindparam("since", type_=MOMENT),
-    bindparam("accounts", type_=TEXTS),
-    bindparam("username", type_=TEXT),
-)
-_LAST_UNREAD: Final = text(
-    "SELECT posted_at FROM postings WHERE id <= (SELECT max(id) FROM postings) - :read ORDER BY id DESC LIMIT 1"
-)
-
-
-async def device_seconds(
-    tx: AsyncConnection,
-    held: Mapping[str, Mapping[str, int]],
-    *,
-    queues: Collection[QueueName] | None,
-    user: str | None,
-    since: int,
-    now: int,
-) -> dict[str, dict[str, int]] | None:
-    """What users held of devices since a time, in units × seconds by user and resource.
-
-    ``held``: what they hold now. ``user``: only this one; None for all. The result is None if too much has happened
-    since then to read it for one answer.
-    """
-    unread = await tx.scalar(_LAST_UNREAD, {"read": READ})
-    if unread is not None and seconds_of(unread) >= since:
-        return None
-    # What is held now, less what came since then for the time before it came, was held all that while.
-    found = {
-        name: {resource: units * (now - since) for resource, units in amounts.items() if "/" in resource}
-        for name, amounts in held.items()
-        if user in (None, name)
-    }
-    accounts = None if queues is None else [f"queue/{queue}" for queue in queues]
-    given = {"read": READ, "since": moment(since), "accounts": accounts, "username": user}
-    for name, resource, unit_seconds in await tx.execute(_CHANGES, given):
-        if not is_device(resource):
-            of_user = found.setdefault(name, {})
-            of_user[resource] = of_user.get(resource, 0) - int(unit_seconds)
-    return {
-        name: {resource: units for resource, units in sorted(amounts.items()) if units > 0}
-        for name, amounts in found.items()
-    }

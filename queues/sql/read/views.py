@@ -1,6 +1,5 @@
 """Answers for users: queues, waiting workloads, explanations. SELECT only, so that any replica can answer."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,13 +26,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import NEVER_AGAIN, Admission, AdmissionState, LastEviction, Seat
+from queues.admissions import NEVER_AGAIN, Admission, AdmissionState, LastEviction
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.read_api import bodies
-from queues.read_api.quantities import hours, quantities, ranges
-from queues.resources import is_device, total
+from queues.read_api.quantities import hours, seats_bodies
+from queues.resources import is_device
 from queues.sql.read.last_evictions import last_evictions
 from queues.sql.read.listed import GONE_LISTED, MOST_NODES
 from queues.sql.read.pending import WAITS, shown_time, waiting_body, workload_lines
@@ -297,26 +296,6 @@ def _admission(held: Admission, of: WorkloadTimes) -> bodies.AdmissionBody:
         else bodies.ReasonBody(code=eviction.code, message=eviction.message, since=rfc3339(eviction.at)),
         seats=seats_bodies(held.holding()),
         ended=len(held.ended),
-    )
-
-
-def seats_bodies(seats: Iterable[Seat]) -> tuple[bodies.SeatsBody, ...]:
-    """Seats, gathered by pod set, node and flavor."""
-    groups: dict[tuple[str, str, str], list[Seat]] = defaultdict(list)
-    for seat in seats:
-        groups[(seat.pod_set, seat.node, seat.flavor)].append(seat)
-    return tuple(
-        bodies.SeatsBody(
-            pod_set=pod_set,
-            node=node,
-            flavor=flavor,
-            ordinals=ranges(seat.ordinal for seat in group),
-            count=len(group),
-            takes=quantities(total(seat.takes for seat in group)),
-        )
-        for (pod_set, node, flavor), group in sorted(
-            groups.items(), key=lambda item: (item[0][0], min(seat.ordinal for seat in item[1]), item[0][1])
-        )
     )
 
 

@@ -44,7 +44,6 @@ def user_line(name: str, used: str, rank: int | None, *, you: bool = False) -> b
         admitted=2 if used != "0" else 0,
         share=int(used) / 64,
         rank=rank,
-        past_hours={GPU: 120.25},
     )
 
 
@@ -109,7 +108,6 @@ class FakeLists:
             behind=self.behind,
             queue=queue or "root",
             share_of="deserved",
-            past_days=7,
             complete=whole,
             total=len(told),
             items=page,

@@ -16,7 +16,7 @@ from queues.sql.observed.workloads import arrive, depart, describe, record_outco
 from queues.sql.read.listed import STATES, Listing, ListPage, ListPlace, listed
 from queues.sql.read.names import kinds_in_namespaces, names_like
 from queues.sql.read.rows import Seen
-from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
+from queues.sql.read.users import UserQuestion, hidden_work, users
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName, Result
 from tests.builders.explained_statements import LOOKED, explained
@@ -275,35 +275,6 @@ async def test_names_are_looked_for_among_all_that_ever_was(muster: Database) ->
         assert await names_like(tx, "nowhere", "gone", seen={}, limit=5) == ((), ())
 
 
-@pytest.mark.parametrize("user", [None, ""], ids=["of all", "of one"])
-async def test_past_use_is_the_integral_of_what_was_held(muster: Database, user: str | None) -> None:
-    await staged(muster)
-    async with muster.snapshot() as tx:
-        held = {line.user: line.used for line in await users(tx, UserQuestion(queues=None, user="x"))}
-        found = await device_seconds(
-            tx, held, queues=[QueueName("a")], user=user, since=NOW - 100, now=NOW + 10
-        )
-        in_b = await device_seconds(tx, {}, queues=[QueueName("b")], user=user, since=NOW - 100, now=NOW)
-        later = await device_seconds(tx, held, queues=None, user=user, since=NOW + 10, now=NOW + 20)
-
-    # 5 GPUs are held on, 22 were given back at NOW.
-    assert found is not None
-    assert found[""] == {GPU: 5000 * 110 + 22_000 * 100}
-    assert in_b == {}
-    assert later is not None
-    assert later[""] == {GPU: 5000 * 10}
-
-
-async def test_past_use_that_would_take_too_long_to_read_is_not_told(
-    muster: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("queues.sql.read.users.READ", 2)
-    await staged(muster)
-    async with muster.snapshot() as tx:
-        assert await device_seconds(tx, {}, queues=None, user=None, since=NOW - 7200, now=NOW) is None
-        assert await device_seconds(tx, {}, queues=None, user=None, since=NOW + 1, now=NOW + 2) == {}
-
-
 # ── as users are told ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -447,18 +418,6 @@ async def test_ranks_are_told_to_those_who_see_all_work_and_ones_own_line_to_eve
 
 
 NAMESPACES = (("j1", "one"), ("j2", "two"))
-
-
-async def test_past_use_of_others_is_told_only_to_those_who_see_all(muster: Database) -> None:
-    await staged(muster)
-    sight = Sight(workloads={"job": {"ns"}}, queues=None)
-
-    whole = await reader(muster).users(queue=None, user="bob", limit=9)
-    narrow = await reader(muster).users(queue=None, user="bob", limit=9, sight=sight)
-
-    # 13 GPUs were held for an hour, 8 and more of them by admissions without a user.
-    assert {each.user: each.past_hours for each in whole.items} == {"": {GPU: 27.0}, "bob": {}}
-    assert {each.user: each.past_hours for each in narrow.items} == {"": None, "bob": {}}
 
 
 async def test_a_page_of_a_long_list_costs_no_more_than_of_a_short_one(

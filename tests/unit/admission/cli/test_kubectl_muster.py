@@ -17,7 +17,7 @@ from admission.cli.rendering.quota import history_table, value_words
 from admission.cli.rendering.terminal import rounded
 from queues.read_api import bodies
 from tests.fakes import fake_reader
-from tests.fakes.fake_reader import FADING, GPU, STORY, FakeReader, account, queue
+from tests.fakes.fake_reader import FADING, GPU, STORY, FakeReader, account, path_bodies, queue
 from tests.fakes.plugin import Asking
 from tests.tables import with_rows
 
@@ -104,9 +104,8 @@ def test_a_queue_asks_its_parent_for_what_its_guarantee_does_not_cover(golden: A
     own = account("8", None, "64", guarantee="16")
     above = account("8", None, "20", counted="16")
 
-    told = workload_text(
-        structs.replace(STORY, path=(queue("own", "root", own), queue("root", None, above))), Output()
-    )
+    path = path_bodies(queue("own", "root", own), queue("root", None, above), asks=STORY.asks)
+    told = workload_text(structs.replace(STORY, path=path), Output())
 
     rows = [line.split() for line in told.splitlines() if line.split()[:2] in (["own", GPU], ["root", GPU])]
     assert [dict(zip(("used", "kept", "asked"), row[3:6], strict=True)) for row in rows] == golden

@@ -42,11 +42,6 @@ def told(found: ComparisonBody) -> dict[str, str]:
     return {str(each.name): each.what for each in found.workloads}
 
 
-def use(found: ComparisonBody, queue: str) -> tuple[int, int]:
-    (line,) = (each for each in found.queues if (each.queue, each.resource) == (queue, GPU))
-    return int(line.used_before), int(line.used_after)
-
-
 def test_more_quota_lets_in_who_waits_for_it(cluster: WorldInMemory) -> None:
     submit(cluster, "a", 3)
     submit(cluster, "b", 1)
@@ -54,10 +49,7 @@ def test_more_quota_lets_in_who_waits_for_it(cluster: WorldInMemory) -> None:
     found = compared_with(cluster, "team.capability.gpu=32")
 
     assert told(found) == {"b": "starts"}
-    assert use(found, "team") == (24, 32)
     assert found.changes == (f"queue team: capability {GPU} 24 → 32",)
-    (line,) = (each for each in found.queues if each.queue == "team")
-    assert (line.waiting_before, line.waiting_after) == (1, 0)
     assert found.at_rest
 
 
@@ -146,7 +138,6 @@ def test_less_quota_of_who_uses_it_evicts_them_for_who_waits(cluster: WorldInMem
     assert stops.reason is not None
     assert stops.beneficiary is not None
     assert stops.beneficiary.endswith("/waits")
-    assert (use(found, "team"), use(found, "other"), use(found, "root")) == ((0, 16), (24, 0), (24, 16))
 
 
 def test_objects_are_tried_in_the_changed_cluster(cluster: WorldInMemory) -> None:

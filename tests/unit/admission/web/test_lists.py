@@ -45,7 +45,7 @@ def test_shares_are_of_what_a_queue_deserves_or_else_may_use() -> None:
     assert [share_of(each) for each in (ROOT, TEAM, queue("none", "root"))] == ["capability", "deserved", ""]
     lines = [used("ann", 4), used("bob", 2, cpus=9), used("cat", 8)]
 
-    told = user_bodies(lines, None, TEAM, you="bob", whole=True)
+    told = user_bodies(lines, TEAM, you="bob", whole=True)
 
     assert [(each.user, each.share, each.rank, each.you) for each in told] == [
         ("bob", 0.9, 1, True),
@@ -56,12 +56,9 @@ def test_shares_are_of_what_a_queue_deserves_or_else_may_use() -> None:
 
 
 def test_the_user_who_asks_is_always_told_and_without_all_work_nobody_is_ranked() -> None:
-    told = user_bodies([used("ann", 4)], {"bob": {GPU: 7_200_000}}, None, you="bob", whole=False)
+    told = user_bodies([used("ann", 4)], None, you="bob", whole=False)
 
-    assert [(each.user, each.share, each.rank, each.past_hours) for each in told] == [
-        ("ann", None, None, None),
-        ("bob", None, None, {GPU: 2.0}),
-    ]
+    assert [(each.user, each.share, each.rank) for each in told] == [("ann", None, None), ("bob", None, None)]
     assert isinstance(told[1], bodies.UserBody)
 
 

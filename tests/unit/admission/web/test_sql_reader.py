@@ -5,10 +5,9 @@ from typing import Any
 from admission.web.overview import counted_by, names_alike, policies, tree
 from queues.admissions import Seat
 from queues.read_api import bodies
-from queues.read_api.quantities import facts_with_quantities, ranges
+from queues.read_api.quantities import facts_with_quantities, ranges, seats_bodies
 from queues.resources import Resources
 from queues.sql.read.rows import AccountLine, QueueLine
-from queues.sql.read.views import seats_bodies
 from queues.workload import (
     FlavorName,
     NodeName,

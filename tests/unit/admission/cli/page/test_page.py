@@ -179,10 +179,10 @@ async def test_live_workloads_and_decisions_are_listed(views: Views) -> None:
 async def test_a_workload_has_its_user_and_the_limits_on_its_path(views: Views) -> None:
     html = await shown(views, "workloads", "ml", "tune-3")
     assert "<h2>Limits on the way</h2>" in html
-    assert '<strong class="bad">0, too little</strong>' in html  # of team-a
+    assert '<strong class="bad">8</strong>' in html  # more than team-a may use
     html = await shown(views, "workloads", "ml", "old")
     assert "<dt>User</dt><dd>ada@example.com</dd>" in html
-    assert "<dd>8.00 gpu</dd>" in html
+    assert "<dd>8.00 gpu-hours</dd>" in html
 
 
 async def test_charts_have_use_shares_and_waits_with_a_table_each(views: Views) -> None:

@@ -20,14 +20,15 @@ from admission.cli.plugin.dry_runs import (
     to_be_tried,
     with_dry_runs,
 )
-from queues.read_api.trials import PlaceBody, TrialBody
+from queues.read_api.bodies import SeatsBody
+from queues.read_api.trials import TrialBody
 from tests.builders.trials.worlds_in_memory import batch_job, volcano_job
 from tests.fakes.scripted_server import scripted_server
 from tests.tables import with_rows
 
 
 def item(kind: str, name: str, state: str = "admitted", **more: Any) -> TrialBody:
-    place = PlaceBody(node="n0", domain="", pod_set="main", flavor="", count=1, takes={})
+    place = SeatsBody(node="n0", pod_set="main", flavor="", ordinals="0", count=1, takes={})
     told = TrialBody(kind=kind, namespace="ml", name=name, state=state, places=(place,), node_count=1)
     return structs.replace(told, **more)
 

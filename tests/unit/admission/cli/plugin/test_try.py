@@ -170,9 +170,7 @@ async def test_a_resource_that_no_node_has_is_worth_a_warning(ask: Asking) -> No
     assert (code, err) == (0, "Warning: no usable node has amd.com/gpu now.\n")
 
 
-async def test_other_quota_is_told_by_queue_and_by_workload(
-    golden: Any, ask: Asking, world: WorldInMemory
-) -> None:
+async def test_other_quota_is_told_by_workload(golden: Any, ask: Asking, world: WorldInMemory) -> None:
     for name, pods in (("a", 3), ("b", 1)):
         world.store(stored(batch_job(name, pods, queue="team", gpu=8), name))
         world.settle()

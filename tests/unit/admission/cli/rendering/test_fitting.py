@@ -11,7 +11,6 @@ from admission.cli.rendering.terminal import (
     item_table,
     shortened_name,
     with_texts,
-    with_texts_below,
 )
 from tests.tables import with_rows
 
@@ -65,18 +64,6 @@ def test_a_shortened_name_keeps_its_beginning_and_its_end(text: str, length: int
     assert shortened_name(text, length) == shown
 
 
-def test_a_text_is_below_the_line_where_it_has_no_room_beside_it() -> None:
-    assert with_texts_below("09:51   bert", ["4 seats"], 80) == "09:51   bert   4 seats\n"
-    assert with_texts_below("09:51   bert  ", [""], 80) == "09:51   bert\n"
-    assert (
-        with_texts_below("09:51   bert", ["a reason of many words"], 30)
-        == "09:51   bert\n    a reason of many words\n"
-    )
-    told = with_texts_below("09:51", ["word " * 30], 40)
-    assert (len(told.splitlines()), told.splitlines()[-1][-1]) == (3, "…")
-    assert with_texts_below("x", ["word " * 30], None).count("\n") == 1
-
-
 TEXTS = ["no rack has 4 nodes with 8 free gpu; the best one has 3", "-"]
 
 
@@ -85,6 +72,9 @@ def test_texts_go_on_below_themselves_and_lose_nothing(golden: Any) -> None:
     assert with_texts(lines, TEXTS, None, title="WHY").splitlines()[1].endswith(TEXTS[0])
     assert with_texts(lines, TEXTS, 50, title="WHY").splitlines() == golden["first"]
     assert with_texts(lines, TEXTS, 40, title="WHY").splitlines() == golden["second"]
+    assert with_texts(lines, TEXTS, 80, is_beside=False).splitlines() == [
+        *("AGE   WHAT", "10m   evict", f"    {TEXTS[0]}", " 8m   admit"),
+    ]
 
 
 @with_rows("text", "shown")
