@@ -89,7 +89,7 @@ BUGS = (
     Bug("groups that are gone are given quota", pending.PendingWorkloads, "_forget", _forget,
         what_is_gone_gets_no_quota),
     Bug("whoever is seen first gets it", quota_holds, "_order", lambda workload: _chance.getrandbits(30),
-        decision.independent_of_order),
+        decision.independent_of_order, 3),
 )  # fmt: skip
 
 

@@ -3,8 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
@@ -20,7 +19,6 @@ from tests.e2e.support.crash_harness import (
     each_pod_once,
     log_of,
     nodes_never_above,
-    own_crash_harness,
 )
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
@@ -31,13 +29,6 @@ from tests.waiting import until
 PODS: Final = 2
 EVERY: Final = 1.0
 WAITING: Final = "waiting for a schema that this version knows"
-
-
-@pytest.fixture(scope="module")
-def harness(kubernetes_binaries: dict[str, Path]) -> Iterator[CrashHarness]:
-    """A cluster of its own: the schema of its database changes."""
-    with own_crash_harness(durable=False) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
