@@ -8,7 +8,7 @@ name. What all have in common is left out and filled in here:
 - ``patches``: the list of JSON patches of a mutating policy, which fails closed; or several of them, each of what the
   one before leaves;
 - ``validations`` without ``message`` and ``reason``, of a policy that denies (``action: Warn``: that warns);
-  ``concerns``: which requests it is about;
+  ``concerns``: which requests it is about; ``kept_if`` (``guard``);
 - ``matchConditions`` and ``variables`` as mappings of a name to an expression;
 - ``bindings``: the name of each to what it matches; absent: one with the policy's name, for all objects of its kinds.
 
@@ -117,10 +117,11 @@ def guard(identity: str, entry: Document) -> Document:
     annotations, or in a template. The condition asks all rules already, and leaves out a request that breaks none. The
     API server copies the whole object, which may have megabytes, once for the conditions of a policy, and three times
     more for its validations, their messages and audit annotations: it works all of them out even where nothing is to be
-    said. Conditions have no variables, so the expressions stand in their place.
+    said. Conditions have no variables, so the expressions stand in their place; or instead of a rule what is true only
+    where the rule is kept (``kept_if``).
     """
     variables = {name: f"({expression})" for name, expression in entry.get("variables", {}).items()}
-    kept = _conjunction(rule["expression"] for rule in entry["validations"])
+    kept = _conjunction(rule.get("kept_if", rule["expression"]) for rule in entry["validations"])
     broken = re.sub(r"\bvariables\.(\w+)", lambda match: variables[match[1]], f"!({kept})")
     concerns = [entry["concerns"]] if "concerns" in entry else []
     asked = [not_by(identity)["expression"], *concerns, broken]
@@ -186,7 +187,10 @@ def _documents(entry: Document, identity: str) -> list[Document]:
     bound: Document = {"policyName": entry["name"]}
     if is_guard:
         said = {"message": entry.get("message", _GUARDED), "reason": "Forbidden"}
-        spec["validations"] = [{**rule, **said} for rule in entry["validations"]]
+        spec["validations"] = [
+            {**{field: value for field, value in rule.items() if field != "kept_if"}, **said}
+            for rule in entry["validations"]
+        ]
         bound["validationActions"] = [entry.get("action", "Deny")]
     else:
         spec["reinvocationPolicy"] = "IfNeeded"
