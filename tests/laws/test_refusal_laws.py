@@ -114,7 +114,7 @@ _usual = lambda inputs, now, timeouts: timeouts.next_try(inputs.setbacks.rollbac
 
 BUGS = (
     Bug("refusals are forgotten after seconds", RefusedNodes, "note", _for_a_while, no_place_is_tried_twice),
-    Bug("refusals are not noted", RefusedNodes, "note", lambda *_: None, an_allowed_place_is_found),
+    Bug("refusals are not noted", RefusedNodes, "note", lambda *_: None, an_allowed_place_is_found, 7),
     Bug("refusals do not count where pods are bound beside", RefusedNodes, "note", lambda *_: None,
         what_nodes_take_fewer_of_starts_or_comes_to_rest),
     Bug("nothing holds a refused gang back", workload, "held_back_by_refusals", lambda inputs: None,
