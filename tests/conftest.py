@@ -51,6 +51,8 @@ SHARED: Final = (
     ("tests/kube/watch/test_informer.py", ""),
     ("tests/kube/watch/test_informers.py", ""),
     ("tests/kube/cli", "bare cluster"),
+    ("tests/kube/install/test_bounds_of_definitions.py", "bare cluster"),
+    ("tests/kube/job", "bare cluster"),
     ("tests/kube/pod_rules", "bare cluster"),
     ("tests/kube/watch", "bare cluster"),
     ("tests/kube/writers", "bare cluster"),

@@ -21,11 +21,26 @@ from tests.kube.support.installation import (
     gone,
     installed,
     of_muster,
+    once_installed,
     removed,
 )
 
 #: How long Kubernetes takes to empty a namespace is its own affair.
 _SLOWLY = "namespace/muster-system is being deleted: not done after 60 seconds"
+
+
+async def test_uninstalling_frees_what_waits(admin: Client) -> None:
+    await once_installed(admin)
+    other = [{"name": "example.com/other"}]
+    await admin.create(PODS, pod("a", labels=QUEUED))
+    await admin.create(PODS, pod("b", labels=QUEUED, schedulingGates=other))
+    await admin.create(JOBS, batch_job("c", labels=QUEUED))
+    lines = await removed(admin)
+    # The Job's own pod may have been gated by a policy that was about to go.
+    assert {"freed 2 pods and 1 Jobs that waited", "freed 3 pods and 1 Jobs that waited"} & {*lines}
+    assert "schedulingGates" not in msgspec.json.decode(await admin.get(f"{PODS}/a"))["spec"]
+    assert msgspec.json.decode(await admin.get(f"{PODS}/b"))["spec"]["schedulingGates"] == other
+    assert msgspec.json.decode(await admin.get(f"{JOBS}/c"))["spec"]["suspend"] is False
 
 
 async def test_uninstalling_leaves_nothing_but_users_objects_whose_deletion_is_not_asked_for(
@@ -63,20 +78,6 @@ async def test_a_namespace_that_muster_made_goes_with_it_unless_others_moved_in(
     await bare.delete(f"{HOME}/secrets/theirs")
     assert {"namespace/muster-system deleted", _SLOWLY} & {*await removed(bare)}
     await becomes(lambda: gone(bare, HOME))
-
-
-async def test_uninstalling_frees_what_waits(admin: Client) -> None:
-    await installed(admin)
-    other = [{"name": "example.com/other"}]
-    await admin.create(PODS, pod("a", labels=QUEUED))
-    await admin.create(PODS, pod("b", labels=QUEUED, schedulingGates=other))
-    await admin.create(JOBS, batch_job("c", labels=QUEUED))
-    lines = await removed(admin)
-    # The Job's own pod may have been gated by a policy that was about to go.
-    assert {"freed 2 pods and 1 Jobs that waited", "freed 3 pods and 1 Jobs that waited"} & {*lines}
-    assert "schedulingGates" not in msgspec.json.decode(await admin.get(f"{PODS}/a"))["spec"]
-    assert msgspec.json.decode(await admin.get(f"{PODS}/b"))["spec"]["schedulingGates"] == other
-    assert msgspec.json.decode(await admin.get(f"{JOBS}/c"))["spec"]["suspend"] is False
 
 
 async def test_uninstalling_resumes_objects_of_other_projects_kinds(admin: Client) -> None:

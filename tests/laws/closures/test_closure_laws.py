@@ -89,7 +89,7 @@ MUTATIONS = (
     Bug("nobody rests", held_work, "rest_after", lambda evictions: 0, what_is_in_the_way_is_evicted,
         rare=True),
     Bug("nodes are chosen anew", closing, "chosen_nodes",
-        _choose_anew, a_choice_is_kept),
+        _choose_anew, a_choice_is_kept, 58),
 )  # fmt: skip
 
 
