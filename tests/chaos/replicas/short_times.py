@@ -20,11 +20,9 @@ from admission.kube.writers import (
     companion_objects,
     dry_runs,
     recreate,
-    release,
     repeated_writes,
     status,
     status_loop,
-    volcano_jobs,
     work_queue,
 )
 from admission.workloads.inputs import Timeouts
@@ -64,11 +62,10 @@ _MARGIN: Final = 0.3 * PACE
 
 _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (awaited_seats, "ASKED_AFTER", ASKED_AFTER),
+    (awaited_seats, "LONGEST_PAUSE", _PAUSE),
     (repeated_writes, "EXPECTATION_SECONDS", _EXPECTED),
     (work_queue, "LONGEST_PAUSE", _PAUSE),
     (dry_runs, "LONGEST_PAUSE", _PAUSE),
-    (release, "LONGEST_PAUSE", _PAUSE),
-    (volcano_jobs, "LONGEST_PAUSE", _PAUSE),
     (unseen_pods, "LONGEST_PAUSE", _PAUSE),
     (recreate, "_UNSEEN", 2.5 * PACE),
     (status, "_AFTER_FAILURE", 0.5),
