@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from heapq import heappop, heappush
 
 from admission.volcano_jobs.lifecycle import act, advance, carry_out, end
 from admission.volcano_jobs.pod_changes import JobWork, work_for
@@ -10,6 +9,7 @@ from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.policies import findings, has_timeouts
 from admission.volcano_jobs.state import Action, JobState, JobTransition
 from admission.volcano_jobs.view import JobView, at_version_of_pods
+from admission.workloads.rollback import Deadlines
 from admission.world.volcano_jobs import is_about
 from admission.world.world import World
 from queues.errors import InvalidDocument
@@ -22,10 +22,7 @@ class VolcanoJobController:
 
     def __init__(self, rules: PodRules) -> None:
         self._rules = rules
-        #: When (seconds since the epoch) Jobs are to be looked at though nothing changes, soonest first.
-        self._looks: list[tuple[int, WorkloadKey]] = []
-        #: The first of these of each Job.
-        self._next_look: dict[WorkloadKey, int] = {}
+        self._looks = Deadlines()
 
     def view(self, world: World, key: WorkloadKey) -> JobView | None:
         """What is seen of a Job now; None if it is gone, or if its document cannot be used."""
@@ -94,19 +91,11 @@ class VolcanoJobController:
             at = None if view.spec.ttl is None else state.finished_at + view.spec.ttl
         else:
             at = findings(state, view, now).next_timeout if has_timeouts(view.spec) else None
-        if at is not None and at > now and at < self._next_look.get(key, at + 1):
-            self._next_look[key] = at
-            heappush(self._looks, (at, key))
+        self._looks.put(key, at if at is not None and at > now else None)
 
-    def due(self, now: int) -> list[WorkloadKey]:
+    def due(self, now: int) -> set[WorkloadKey]:
         """Jobs that are to be looked at now: those that ended and are to be deleted, and that waited long enough."""
-        found = []
-        while self._looks and self._looks[0][0] <= now:
-            at, key = heappop(self._looks)
-            if self._next_look.get(key) == at:
-                del self._next_look[key]
-                found.append(key)
-        return found
+        return self._looks.expire(now)
 
 
 def _run_out(world: World, key: WorkloadKey) -> str:

@@ -5,7 +5,7 @@ A gang that keeps going back is held back in the end.
 The time (``policy.readyWithin``) runs from the last pod bound, as long as not all pods have been ready together for a
 while: a container that starts and crashes at once is ready for a moment. While no pod of a gang is bound it runs from
 the admission: its pods are not made, or not bound. A gang that was ready is left alone while it has its pods
-(``MissingPods``): what fails then is the matter of its restart policy, and of its owner. Kueue calls it
+(``missing_pods``): what fails then is the matter of its restart policy, and of its owner. Kueue calls it
 waitForPodsReady (KEP-349), with ``backoffLimitCount`` for ``policy.readyBackoffLimit``.
 
 A controller makes lost pods again within seconds, unless it cannot: the service account of the pods was deleted, a
@@ -42,15 +42,18 @@ _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangReadiness:
-    """How far the gangs of one workload are that have not been ready yet."""
+    """How far the gangs of one workload are that have not been ready yet, or what those lack that have started."""
 
     #: Admissions with pods that have been ready together for long enough.
     ready: tuple[AdmissionId, ...] = ()
     #: Since when (seconds) the pods of admissions are ready together that are not among ``ready`` in the ledger yet.
     running: Mapping[AdmissionId, int] = field(default_factory=lambda: _NOTHING)
-    #: Admissions that go back because pods were not ready in time.
+    #: Since when admissions lack pods; empty: they lack nothing.
+    missing_since: Mapping[AdmissionId, MissingSince] = field(default_factory=lambda: _NOTHING)
+    #: Admissions that go back because pods were not ready in time, or nothing made lost ones again.
     late: Mapping[AdmissionId, Rollback] = field(default_factory=lambda: _NOTHING)
-    #: Pods that something keeps from getting ready, while there is time left; None if there are none.
+    #: Pods that something keeps from getting ready while there is time left, or that have been missing for a while;
+    #: None if there are none.
     problem: Reason | None = None
     #: The second from which on the answer is another one though nothing changes; None if it stays.
     look_at: int | None = None
@@ -204,20 +207,6 @@ def _waits_for(pod: PodFact) -> str:
 JOB_FAILURE_BACKOFF: Final = 600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingPods:
-    """What the gangs of one workload lack that have started."""
-
-    #: By admission; empty: they lack nothing.
-    since: Mapping[AdmissionId, MissingSince] = field(default_factory=lambda: _NOTHING)
-    #: Admissions that go back because nothing made their pods again in time.
-    late: Mapping[AdmissionId, Rollback] = field(default_factory=lambda: _NOTHING)
-    #: What is missing, once it has been so for a while; None for nothing.
-    problem: Reason | None = None
-    #: The second from which on the answer is another one though nothing changes; None if it stays.
-    look_at: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class _LackingGang:
     """An admission with seats that have lost their pods."""
@@ -277,7 +266,7 @@ class _LackingGang:
 
 def missing_pods(
     inputs: WorkloadInputs, places: Sequence[SeatMap], now: int, timeouts: Timeouts
-) -> MissingPods:
+) -> GangReadiness:
     """What the open admissions of a workload lack, the oldest first, without the seats that end now."""
     lacking = [
         (place, vacant)
@@ -285,7 +274,7 @@ def missing_pods(
         if _may_lack_pods(place) and (vacant := vacant_and_due(place, inputs.fact, places))
     ]
     if not lacking:
-        return MissingPods()
+        return GangReadiness()
     gangs = [_lacking_gang(place, vacant, inputs, places, now) for place, vacant in lacking]
     not_before = timeouts.next_try(inputs.setbacks.rollbacks, now)
     late = {
@@ -297,8 +286,8 @@ def missing_pods(
     }
     told = [gang.told_before() for gang in gangs if gang.since.seat + timeouts.ready_for <= now]
     times = [gang.deadline() for gang in gangs] + [gang.since.seat + timeouts.ready_for for gang in gangs]
-    return MissingPods(
-        since={gang.place.admission.id: gang.since for gang in gangs},
+    return GangReadiness(
+        missing_since={gang.place.admission.id: gang.since for gang in gangs},
         late=with_joined(places, late) or _NOTHING,
         problem=Reason(code=ReasonCode.NOT_READY, message=told[0]) if told else None,
         look_at=min((at for at in times if at is not None and at > now), default=None),

@@ -322,7 +322,7 @@ def obstacle_of_run_out(inputs: WorkloadInputs) -> Obstacle | None:
 
 
 class Deadlines:
-    """One time for each workload, of those that wait for their pods to get ready."""
+    """One time for each workload at which it is to be looked at though nothing changes."""
 
     def __init__(self) -> None:
         self._at: dict[WorkloadKey, int] = {}
@@ -331,7 +331,7 @@ class Deadlines:
         #: Workloads for which another outcome follows from another policy of their queue.
         self.policy_dependents: set[WorkloadKey] = set()
 
-    def put(self, key: WorkloadKey, at: int | None, *, follows_policy: bool) -> None:
+    def put(self, key: WorkloadKey, at: int | None, *, follows_policy: bool = False) -> None:
         """The second at which a workload is to be looked at again, the next time if it is over; None if not before
         something changes."""
         (self.policy_dependents.add if follows_policy else self.policy_dependents.discard)(key)
@@ -343,7 +343,7 @@ class Deadlines:
 
     def forget(self, key: WorkloadKey) -> None:
         """A workload is gone."""
-        self.put(key, None, follows_policy=False)
+        self.put(key, None)
 
     def expire(self, now: int) -> set[WorkloadKey]:
         """Workloads that are to be looked at now, each named once."""

@@ -18,7 +18,6 @@ from admission.facts.pods import PodFact
 from admission.workloads.ended_seats import HeldSeats, LostPods, held_seats, lost_pods, with_children
 from admission.workloads.gang_readiness import (
     GangReadiness,
-    MissingPods,
     follows_policy,
     gang_readiness,
     missing_pods,
@@ -241,9 +240,9 @@ def _held_state(
         pods_seen=held.syncs.pods_seen,
         look_at=_next_look(now, wish.untried, held.syncs.until, *gang.looks(now), _budgets_end(inputs)),
         is_stopped=support.holding is Holding.SUSPENDED and held.syncs.are_over(inputs.admissions),
-        missing_since=gang.missing.since,
+        missing_since=gang.missing.missing_since,
         ignored=_ignored(inputs),
-        follows_policy=bool(gang.missing.since or inputs.device_faults)
+        follows_policy=bool(gang.missing.missing_since or inputs.device_faults)
         or follows_policy(inputs, held.seat_maps),
     )
 
@@ -281,7 +280,7 @@ class _Gang(NamedTuple):
     """How the gangs of a workload fare, and which of its admissions go back for it."""
 
     readiness: GangReadiness
-    missing: MissingPods
+    missing: GangReadiness
     end: RunEnd | None
     evictable: Mapping[AdmissionId, Rollback]
 
@@ -296,7 +295,7 @@ class _Gang(NamedTuple):
 def _gang(held: HeldSeats, now: int, timeouts: Timeouts) -> _Gang:
     """Readiness, missing pods, refusals, faults, run time and its owner's wish, in order of precedence upwards."""
     if held.over:
-        return _Gang(GangReadiness(), MissingPods(), None, _NOTHING)
+        return _Gang(GangReadiness(), GangReadiness(), None, _NOTHING)
     inputs, awaiting = held.inputs, held.awaiting_pods()
     readiness = gang_readiness(inputs, awaiting, now, timeouts)
     missing = missing_pods(inputs, awaiting, now, timeouts)

@@ -101,9 +101,9 @@ def test_a_job_is_looked_at_when_its_time_after_the_end_has_come() -> None:
     known = world([four(job=written(ttlSecondsAfterFinished=60))])
     over(known, finished_at=NOW)
     (work,) = job_controller.work(known, [VOLCANO], NOW)
-    assert (work.remove, job_controller.due(NOW + 59)) == (False, [])
-    assert job_controller.due(NOW + 60) == [VOLCANO]
-    assert job_controller.due(NOW + 61) == []
+    assert (work.remove, job_controller.due(NOW + 59)) == (False, set())
+    assert job_controller.due(NOW + 60) == {VOLCANO}
+    assert job_controller.due(NOW + 61) == set()
     (work,) = job_controller.work(known, [VOLCANO], NOW + 60)
     assert work.remove
 
