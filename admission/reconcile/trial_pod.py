@@ -10,7 +10,7 @@ import msgspec
 
 from admission.decode.pod_templates import affinity_as_written
 from admission.facts.volcano_jobs import JobSpec, TaskSpec
-from admission.volcano_jobs.pods import PodRules, PodSettings, pod_manifest
+from admission.volcano_jobs.pods import PodRules, PodSettings, PodTemplateRenderer
 from admission.wire import WireMetadata
 from queues.api import names
 from queues.workload import AdmissionId, NodeName
@@ -56,7 +56,7 @@ def pod_of_job(job: WireMetadata, template: bytes) -> Document:
 def pod_of_task(job: JobSpec, task: TaskSpec, rules: PodRules) -> Document:
     """A pod as Muster makes it for a task of a Volcano Job. Raises InvalidDocument."""
     settings = PodSettings(admission=_NO_ADMISSION, rules=rules)
-    pod = pod_manifest(job, task, 0, NodeName(""), settings)
+    pod: Document = msgspec.json.decode(PodTemplateRenderer(job, task, settings).render(0, NodeName("")))
     # A pod of this name may be there still, of an earlier attempt.
     pod["metadata"]["generateName"] = f"{pod['metadata'].pop('name')}-"
     affinity = (msgspec.json.decode(task.template).get("spec") or {}).get("affinity")

@@ -1,7 +1,6 @@
 """Pods of a Volcano Job, each created for one seat: named, labelled and pinned.
 
-``pod_manifest`` is the plain form. ``PodTemplateRenderer`` gives the same pods as JSON, for many pods of a task:
-everything that does not depend on the pod is encoded once.
+Everything that does not depend on the pod is encoded once for all pods of a task.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ import msgspec
 from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import owner_reference
 from admission.volcano_jobs.plugins import plugins_of
-from admission.volcano_jobs.task_index import IndexFormat, IndexPlaceholder, TaskIndex
+from admission.volcano_jobs.task_index import IndexFormat, IndexPlaceholder
 from admission.volcano_jobs.volumes import mount_volumes
 from queues.api import names
 from queues.api.node_affinity import pinned
@@ -56,25 +55,17 @@ class PodSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Position:
-    """What differs between the pods of a task, as text that goes into the manifest."""
+class _Placeholders:
+    """Stand in the manifest for what differs between the pods of a task."""
 
-    index: TaskIndex | IndexPlaceholder
+    index: IndexPlaceholder
     node: str
-    #: Number of the pod's partition; None if the task has no partitions.
+    #: Of the number of the pod's partition; None if the task has no partitions.
     partition: str | None
 
 
-def pod_manifest(
-    job: JobSpec, task: TaskSpec, index: int, node: NodeName, settings: PodSettings
-) -> dict[str, Any]:
-    """The pod ``<job>-<task>-<index>``, pinned to a node. Raises InvalidDocument for a plugin's bad flag."""
-    partition = str(index // task.partition_size) if task.partition_size else None
-    return _manifest(job, task, settings, _Position(TaskIndex(index), node, partition))
-
-
 class PodTemplateRenderer:
-    """Renders pods of one task as JSON. Raises InvalidDocument for a plugin's bad flag."""
+    """Renders pods ``<job>-<task>-<index>`` of one task as JSON. Raises InvalidDocument for a plugin's bad flag."""
 
     __slots__ = ("_format", "_index_format", "_partition_size")
 
@@ -84,7 +75,7 @@ class PodTemplateRenderer:
         placeholders = {name: f"{fence}{name}{fence}" for name in ("node", "partition")}
         index = IndexPlaceholder(fence)
         partition = placeholders["partition"] if task.partition_size else None
-        manifest = _manifest(job, task, settings, _Position(index, placeholders["node"], partition))
+        manifest = _manifest(job, task, settings, _Placeholders(index, placeholders["node"], partition))
         text = msgspec.json.encode(manifest).replace(b"%", b"%%")
         for name, placeholder in placeholders.items():
             text = text.replace(placeholder.encode(), b"%%(%b)b" % name.encode())
@@ -93,7 +84,7 @@ class PodTemplateRenderer:
         self._partition_size = task.partition_size
 
     def render(self, index: int, node: NodeName, devices: str = "") -> bytes:
-        """One pod. Node names need no escapes in JSON: the API server admits only DNS names.
+        """One pod, pinned to a node. Node names need no escapes in JSON: the API server admits only DNS names.
 
         ``devices``: numbers of the devices that the pod gets a part of; "": none.
         """
@@ -121,7 +112,7 @@ def _escaped(text: str) -> bytes:
     return "".join(f"\\u{ord(character):04x}" for character in text).encode()
 
 
-def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Position) -> dict[str, Any]:
+def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, differs: _Placeholders) -> dict[str, Any]:
     template = msgspec.json.decode(task.template)
     spec: dict[str, Any] = dict(template.get("spec") or {})
     # It would go past the scheduler, to another node than the seat's.
@@ -133,18 +124,18 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
     if spec.get("initContainers"):
         spec["initContainers"] = [dict(container) for container in spec["initContainers"]]
     meta = template.get("metadata") or {}
-    name = f"{job.name}-{task.name}-{position.index}"
+    name = f"{job.name}-{task.name}-{differs.index}"
     pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
             "namespace": job.namespace,
-            "labels": {**_inherited(meta.get("labels") or {}, job), **_labels(job, task, position)},
+            "labels": {**_inherited(meta.get("labels") or {}, job), **_labels(job, task, differs)},
             "annotations": {
                 **(names.KEPT_FROM_AUTOSCALERS if settings.kept else {}),
                 **_inherited(meta.get("annotations") or {}, job),
-                **_annotations(job, task, settings, str(position.index)),
+                **_annotations(job, task, settings, str(differs.index)),
             },
             "ownerReferences": [owner_reference(job)],
             # No seat that succeeded runs twice: the pod stays until its outcome is stored.
@@ -164,10 +155,10 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
     if spec.get("terminationGracePeriodSeconds") == 0:
         # The API server drops such a pod at once, also while its containers run: the next one would run next to them.
         spec["terminationGracePeriodSeconds"] = 1
-    spec["affinity"] = pinned(spec.get("affinity"), [position.node])
+    spec["affinity"] = pinned(spec.get("affinity"), [differs.node])
     mount_volumes(pod, job)
     for plugin in plugins_of(job):
-        plugin.configure_pod(pod, task, position.index)
+        plugin.configure_pod(pod, task, differs.index)
     return pod
 
 
@@ -183,17 +174,17 @@ def _inherited(written: Mapping[str, str], job: JobSpec) -> dict[str, str]:
     }
 
 
-def _labels(job: JobSpec, task: TaskSpec, position: _Position) -> dict[str, str]:
+def _labels(job: JobSpec, task: TaskSpec, differs: _Placeholders) -> dict[str, str]:
     labels = {
-        names.TASK_INDEX: str(position.index),
+        names.TASK_INDEX: str(differs.index),
         names.JOB_NAME: job.name,
         names.TASK_SPEC: task.name,
         names.JOB_NAMESPACE: job.namespace,
         names.VOLCANO_QUEUE: job.queue,
         names.RELEASED: "true",
     }
-    if position.partition is not None:
-        labels[names.PARTITION_ID] = position.partition
+    if differs.partition is not None:
+        labels[names.PARTITION_ID] = differs.partition
     return labels
 
 

@@ -6,20 +6,6 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class TaskIndex:
-    """One index. ``str()`` gives its text."""
-
-    number: int
-
-    def __str__(self) -> str:
-        return str(self.number)
-
-    def plus(self, count: int) -> str:
-        """The text of an index that is higher by so much."""
-        return str(self.number + count)
-
-
-@dataclass(frozen=True, slots=True)
 class IndexPlaceholder:
     """Stands for the index of any pod, in a manifest that many pods are made from.
 

@@ -7,7 +7,8 @@ import msgspec
 
 from admission.decode.volcano_jobs import job_of
 from admission.facts.pods import PodFact, PodPhase, PodShape
-from admission.facts.volcano_jobs import JobSpec
+from admission.facts.volcano_jobs import JobSpec, TaskSpec
+from admission.volcano_jobs.pods import PodSettings, PodTemplateRenderer
 from admission.wire import WireMetadata
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.resources import Resources
@@ -16,6 +17,7 @@ from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, Workl
 UID = "6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f10"
 KEY = WorkloadKey(WorkloadKind.VOLCANO_JOB, UID)
 TAKES = Resources({"pods": 1})
+SETTINGS = PodSettings(admission=AdmissionId(7))
 
 
 def document(**spec: Any) -> dict[str, Any]:
@@ -64,6 +66,16 @@ def read_job(document: bytes | Mapping[str, Any]) -> JobSpec:
 
 def job(**spec: Any) -> JobSpec:
     return read_job(document(**spec))
+
+
+def made_pod(
+    named: JobSpec, task: TaskSpec, index: int = 0, *, node: str = "node-3", settings: PodSettings = SETTINGS
+) -> dict[str, Any]:
+    """A pod of a task as Muster makes it."""
+    made: dict[str, Any] = msgspec.json.decode(
+        PodTemplateRenderer(named, task, settings).render(index, NodeName(node))
+    )
+    return made
 
 
 def admission(number: int = 7, *, count: int = 4, state: AdmissionState = AdmissionState.OPEN) -> Admission:

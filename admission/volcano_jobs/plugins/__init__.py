@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.plugins import frameworks, ray, ssh, svc
-from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
+from admission.volcano_jobs.task_index import IndexPlaceholder
 from queues.api.validation.plugin_flags import PluginFlags
 
 #: Changes the manifest of a pod in place.
-ConfigurePod = Callable[[dict[str, Any], JobSpec, TaskSpec, TaskIndex | IndexPlaceholder, PluginFlags], None]
+ConfigurePod = Callable[[dict[str, Any], JobSpec, TaskSpec, IndexPlaceholder, PluginFlags], None]
 #: Objects that must exist before the pods.
 CompanionsOf = Callable[[JobSpec, PluginFlags], tuple[Companion, ...]]
 
@@ -38,7 +38,7 @@ class JobPlugin(NamedTuple):
     name: str
     flags: PluginFlags
 
-    def configure_pod(self, pod: dict[str, Any], task: TaskSpec, index: TaskIndex | IndexPlaceholder) -> None:
+    def configure_pod(self, pod: dict[str, Any], task: TaskSpec, index: IndexPlaceholder) -> None:
         """Change the manifest of a pod in place."""
         configure, _ = PLUGINS[self.name]
         configure(pod, self.job, task, index, self.flags)

@@ -11,10 +11,8 @@ import msgspec
 from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_environment, open_port
 from admission.volcano_jobs.plugins.svc import hosts_of
-from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
+from admission.volcano_jobs.task_index import IndexPlaceholder
 from queues.api.validation.plugin_flags import PluginFlags
-
-Index = TaskIndex | IndexPlaceholder
 
 _WAITING: Final = "wait-for-master"
 #: TensorFlow's words for what pods do; a flag of that name says which task it is.
@@ -22,13 +20,15 @@ _ROLES: Final = ("ps", "worker", "chief", "evaluator")
 RANK_ANNOTATION: Final = "hccl/rankIndex"
 
 
-def add_index(pod: dict[str, Any], _job: JobSpec, _task: TaskSpec, index: Index, _flags: PluginFlags) -> None:
+def add_index(
+    pod: dict[str, Any], _job: JobSpec, _task: TaskSpec, index: IndexPlaceholder, _flags: PluginFlags
+) -> None:
     """``env``: the pod's index as ``VC_TASK_INDEX`` and the older ``VK_TASK_INDEX``, in init containers too."""
     add_environment(pod, dict.fromkeys(("VK_TASK_INDEX", "VC_TASK_INDEX"), str(index)))
 
 
 def name_workers(
-    pod: dict[str, Any], job: JobSpec, task: TaskSpec, _index: Index, flags: PluginFlags
+    pod: dict[str, Any], job: JobSpec, task: TaskSpec, _index: IndexPlaceholder, flags: PluginFlags
 ) -> None:
     """``mpi``: ``MPI_HOST`` with the hosts of the workers in every container of the master, and a port for ssh."""
     open_port(pod, "mpijob-port", flags.numbers["port"])
@@ -38,7 +38,7 @@ def name_workers(
 
 
 def join_process_group(
-    pod: dict[str, Any], job: JobSpec, task: TaskSpec, index: Index, flags: PluginFlags
+    pod: dict[str, Any], job: JobSpec, task: TaskSpec, index: IndexPlaceholder, flags: PluginFlags
 ) -> None:
     """``pytorch``: the environment by which ``torch.distributed`` finds the other processes (``env://``).
 
@@ -79,7 +79,7 @@ def _waiting_container(address: str, flags: PluginFlags) -> dict[str, Any]:
 
 
 def describe_cluster(
-    pod: dict[str, Any], job: JobSpec, task: TaskSpec, index: Index, flags: PluginFlags
+    pod: dict[str, Any], job: JobSpec, task: TaskSpec, index: IndexPlaceholder, flags: PluginFlags
 ) -> None:
     """``tensorflow``: ``TF_CONFIG`` with the hosts of each role and the pod's own place.
 
@@ -100,7 +100,7 @@ def describe_cluster(
 
 
 def annotate_rank(
-    pod: dict[str, Any], job: JobSpec, task: TaskSpec, index: Index, flags: PluginFlags
+    pod: dict[str, Any], job: JobSpec, task: TaskSpec, index: IndexPlaceholder, flags: PluginFlags
 ) -> None:
     """``hcclrank``: the rank of a pod among those that use Huawei's collective library, as an annotation.
 

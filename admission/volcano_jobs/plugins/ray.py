@@ -10,7 +10,7 @@ from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import Companion, job_selector, owned_manifest
 from admission.volcano_jobs.plugins.containers import open_port
 from admission.volcano_jobs.plugins.svc import hosts_of
-from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
+from admission.volcano_jobs.task_index import IndexPlaceholder
 from queues.api import names
 from queues.api.api_resources import SERVICES
 from queues.api.validation.plugin_flags import PluginFlags
@@ -20,7 +20,7 @@ def configure_pod(
     pod: dict[str, Any],
     job: JobSpec,
     task: TaskSpec,
-    _index: TaskIndex | IndexPlaceholder,
+    _index: IndexPlaceholder,
     flags: PluginFlags,
 ) -> None:
     """Replace the command of the container that runs Ray."""

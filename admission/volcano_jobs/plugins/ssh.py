@@ -13,7 +13,7 @@ from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import Companion, owned_manifest
 from admission.volcano_jobs.plugins.containers import add_volume
 from admission.volcano_jobs.plugins.svc import hosts_of
-from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
+from admission.volcano_jobs.task_index import IndexPlaceholder
 from queues.api.api_resources import SECRETS
 from queues.api.validation.plugin_flags import PluginFlags
 
@@ -25,7 +25,7 @@ def configure_pod(
     pod: dict[str, Any],
     job: JobSpec,
     _task: TaskSpec,
-    _index: TaskIndex | IndexPlaceholder,
+    _index: IndexPlaceholder,
     flags: PluginFlags,
 ) -> None:
     """Mount the Secret's files below one directory."""

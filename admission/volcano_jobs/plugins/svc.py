@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import Companion, job_selector, owned_manifest
 from admission.volcano_jobs.plugins.containers import add_environment, add_volume
-from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
+from admission.volcano_jobs.task_index import IndexPlaceholder
 from queues.api.api_resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from queues.api.validation.host_rules import fits_in_a_variable, hosts_variable, size_of_hosts
 from queues.api.validation.plugin_flags import PluginFlags
@@ -15,7 +15,7 @@ def configure_pod(
     pod: dict[str, Any],
     job: JobSpec,
     _task: TaskSpec,
-    _index: TaskIndex | IndexPlaceholder,
+    _index: IndexPlaceholder,
     flags: PluginFlags,
 ) -> None:
     """Set host name and subdomain; add ``/etc/volcano`` and ``VC_<TASK>_HOSTS`` / ``VC_<TASK>_NUM``."""

@@ -5,12 +5,8 @@ from typing import Any
 
 from admission.facts.volcano_jobs import JobSpec
 from admission.volcano_jobs.pod_changes import companions_of
-from admission.volcano_jobs.pods import PodSettings, PodTemplateRenderer, pod_manifest
-from queues.workload import AdmissionId, NodeName
-from tests.builders.volcano_jobs import job
+from tests.builders.volcano_jobs import job, made_pod
 from tests.tables import with_rows
-
-NODE, SETTINGS = NodeName("node-3"), PodSettings(admission=AdmissionId(7))
 
 
 def of(plugin: str, *flags: str, **replicas: int) -> JobSpec:
@@ -27,10 +23,7 @@ def of(plugin: str, *flags: str, **replicas: int) -> JobSpec:
 
 
 def made(named: JobSpec, task: str, index: int = 0) -> dict[str, Any]:
-    found = named.task(task)
-    pod = pod_manifest(named, found, index, NODE, SETTINGS)
-    assert json.loads(PodTemplateRenderer(named, found, SETTINGS).render(index, NODE)) == pod
-    return pod
+    return made_pod(named, named.task(task), index)
 
 
 def environment(pod: dict[str, Any], *names: str, container: int = 0) -> dict[str, str]:

@@ -6,11 +6,9 @@ import pytest
 
 from admission.volcano_jobs.plugins.svc import host_files
 from admission.volcano_jobs.pod_changes import companions_of
-from admission.volcano_jobs.pods import PodSettings, pod_manifest
 from queues.api.validation.host_rules import LARGEST_CONFIG_MAP, LONGEST_VARIABLE
 from queues.api.validation.validation import violations_of
-from queues.workload import AdmissionId, NodeName
-from tests.builders.volcano_jobs import job
+from tests.builders.volcano_jobs import job, made_pod
 
 TEMPLATE: dict[str, Any] = {
     "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "command": ["a"]}]}
@@ -45,7 +43,7 @@ def test_hosts_that_no_process_could_have_are_in_the_file_only() -> None:
     files = host_files(named)
     assert len(files["worker.host"].splitlines()) == 9000
     assert "VC_WORKER_HOSTS" not in files
-    pod = pod_manifest(named, named.tasks[0], 0, NodeName("n"), PodSettings(admission=AdmissionId(1)))
+    pod = made_pod(named, named.tasks[0])
     assert [line["name"] for line in pod["spec"]["containers"][0]["env"]] == ["VC_WORKER_NUM"]
     (config_map, *_) = companions_of(named)
     size = sum(len(key) + len(value) for key, value in config_map.manifest["data"].items())

@@ -13,10 +13,8 @@ import yaml
 
 from admission.facts.volcano_jobs import JobSpec
 from admission.volcano_jobs.pod_changes import companions_of
-from admission.volcano_jobs.pods import PodSettings, pod_manifest
 from queues.api.crd import PlainDumper
-from queues.workload import AdmissionId, NodeName
-from tests.builders.volcano_jobs import job
+from tests.builders.volcano_jobs import job, made_pod
 
 #: One file for each plugin, looked at by a person whenever it changes.
 GOLDEN = Path(__file__).parent / "golden"
@@ -54,8 +52,7 @@ def written(name: str) -> JobSpec:
 
 def effects(spec: JobSpec) -> str:
     """The last pod of each task, and the companions, in the order in which they are made."""
-    settings = PodSettings(admission=AdmissionId(7))
-    pods = [pod_manifest(spec, task, task.replicas - 1, NodeName("node-3"), settings) for task in spec.tasks]
+    pods = [made_pod(spec, task, task.replicas - 1) for task in spec.tasks]
     companions: list[Any] = [dict(companion.manifest) for companion in companions_of(spec)]
     return yaml.dump_all([*pods, *companions], Dumper=PlainDumper, sort_keys=True, allow_unicode=True)
 

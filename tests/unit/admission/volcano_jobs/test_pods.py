@@ -5,24 +5,23 @@ from typing import Any
 import pytest
 
 from admission.volcano_jobs import plugins
-from admission.volcano_jobs.pods import PodRules, PodSettings, PodTemplateRenderer, pod_manifest
+from admission.volcano_jobs.pods import PodRules, PodSettings, PodTemplateRenderer
 from queues.api.names import KEPT_FROM_AUTOSCALERS
 from queues.api.validation.plugin_flags import PLUGINS
 from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, NodeName
-from tests.builders.volcano_jobs import UID, document, job, read_job
+from tests.builders.volcano_jobs import SETTINGS, UID, document, job, made_pod, read_job
 from tests.function_calls import calls_of
 from tests.tables import with_rows
 
 NODE = NodeName("node-3")
 
 MAIN = {"containers": [{"name": "main", "image": "x"}]}
-SETTINGS = PodSettings(admission=AdmissionId(7))
 
 
 def made(index: int = 2, settings: PodSettings = SETTINGS, **spec: Any) -> dict[str, Any]:
     named = job(**spec)
-    return pod_manifest(named, named.tasks[0], index, NODE, settings)
+    return made_pod(named, named.tasks[0], index, settings=settings)
 
 
 def pins(affinity: Any) -> Any:
@@ -125,7 +124,7 @@ def test_partitions_count_off_the_indices() -> None:
 
 def test_the_user_who_created_the_job_is_written_on_its_pods() -> None:
     named = replace(job(), annotations={"muster.dev/user": "ann", "other": "x"})
-    pod = pod_manifest(named, named.tasks[0], 0, NODE, SETTINGS)
+    pod = made_pod(named, named.tasks[0])
 
     assert pod["metadata"]["annotations"]["muster.dev/user"] == "ann"
     assert "other" not in pod["metadata"]["annotations"]
@@ -186,15 +185,20 @@ HOSTILE = {
 
 @pytest.mark.parametrize("escaped", [False, True])
 @pytest.mark.parametrize("template", [{"spec": {"containers": [{"name": "c"}]}}, HOSTILE])
-def test_a_renderer_gives_the_same_pod_as_the_plain_form(template: dict[str, Any], escaped: bool) -> None:
+def test_what_users_have_written_is_no_placeholder(template: dict[str, Any], escaped: bool) -> None:
     tasks = task(template, partitionPolicy={"totalPartitions": 2, "partitionSize": 2})
     text = json.dumps(document(tasks=tasks, plugins={"svc": [], "env": []}), ensure_ascii=escaped)
     named = read_job(text.encode())
     renderer = PodTemplateRenderer(named, named.tasks[0], SETTINGS)
 
     for index in (0, 3):
-        plain = pod_manifest(named, named.tasks[0], index, NODE, SETTINGS)
-        assert plain == json.loads(renderer.render(index, NODE))
+        pod = json.loads(renderer.render(index, NODE))
+        assert pod["metadata"]["name"] == f"{named.name}-worker-{index}"
+        assert pod["metadata"]["labels"]["volcano.sh/partition-id"] == str(index // 2)
+        assert pins(pod["spec"]["affinity"])[0]["matchFields"][0]["values"] == [NODE]
+        written = template.get("metadata", {}).get("annotations", {})
+        assert written.items() <= pod["metadata"]["annotations"].items()
+        assert pod["spec"]["containers"][0].get("args") == template["spec"]["containers"][0].get("args")
 
 
 def test_most_of_a_pod_is_made_once_for_all_pods_of_a_task() -> None:
