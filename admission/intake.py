@@ -154,7 +154,7 @@ async def _write(
     await workloads.check_term(tx, term)
     if batch.nodes:
         limits = _node_limits(world, batch.nodes)
-        await workloads.record_node_limits(tx, term, limits, batch.nodes - limits.keys())
+        await workloads.record_node_limits(tx, term, limits, batch.nodes.keys() - limits.keys())
     if batch.queues:
         changed = [_version(fact) for fact in batch.queues.values() if fact is not None]
         gone = [name for name, fact in batch.queues.items() if fact is None]

@@ -267,7 +267,7 @@ class NodeInventory:
         self.topologies: dict[str, TopologyFact] = {}
         self.hypernodes: dict[str, HyperNodeFact] = {}
         #: Nodes whose limit (allocatable minus foreign pods) is not stored yet.
-        self.unsaved: set[NodeName] = set()
+        self.unsaved: dict[NodeName, None] = {}
         #: What the workloads that wait or run ask for.
         self.demand = Demand()
         self._foreign: dict[NodeName, Resources] = {}
@@ -284,7 +284,7 @@ class NodeInventory:
     def put_node(self, name: NodeName, fact: NodeFact | None) -> None:
         """A node appeared, changed or went away."""
         replaced(self.nodes, name, fact)
-        self.unsaved.add(name)
+        self.unsaved[name] = None
         self.closures.devices.put(name, fact)
         self._table = None
         self.faulty.put_node(name, fact)
@@ -293,7 +293,7 @@ class NodeInventory:
         """It is this second; nodes that may be closed now, or from which gangs may be evicted, or not any more."""
         changed = self.faulty.tell_time(now)
         if changed:
-            self.unsaved |= changed & self.nodes.keys()
+            self.unsaved.update(dict.fromkeys(changed & self.nodes.keys()))
             self._table = None
         return changed
 
@@ -314,7 +314,7 @@ class NodeInventory:
                 # Whether it takes gangs is in the table.
                 self._table = None
                 if change.key in self.nodes:
-                    self.unsaved.add(NodeName(change.key))
+                    self.unsaved[NodeName(change.key)] = None
                 return self.faulty.put_recovery(NodeName(change.key), change.fact)
             case FactKind.FLAVOR, FlavorFact() | None:
                 self.put_flavor(change.key, change.fact)
@@ -334,7 +334,7 @@ class NodeInventory:
         """A ResourceFlavor appeared, changed or went away."""
         self._put(self.flavors, name, fact)
         # The ledger bounds root per flavor, so it must learn each node's flavor again.
-        self.unsaved.update(self.nodes)
+        self.unsaved.update(dict.fromkeys(self.nodes))
 
     def _put(self, facts: dict[str, Fact], name: str, fact: Fact | None) -> None:
         replaced(facts, name, fact)
@@ -374,7 +374,7 @@ class NodeInventory:
 
     def _change_foreign(self, node: NodeName, delta: Resources) -> None:
         taken = self._foreign[node] = self._foreign.get(node, NOTHING) + delta
-        self.unsaved.add(node)
+        self.unsaved[node] = None
         self._change(node, self._offered(node, delta))
         beyond = any(taken[resource] > MOST for resource in taken)
         if beyond or node in self._beyond:

@@ -11,6 +11,7 @@ from admission.facts.cluster import QueueFact
 from admission.facts.pods import PodFact, PodPhase
 from admission.volcano_jobs.state import JobState
 from admission.workloads.kinds import Holding, support_of
+from admission.world.admissions import KeyIndex
 from admission.world.reasons import without_more_nodes
 from queues.admissions import NO_SETBACKS, Claim, LastEviction, PodOutcome, Recreation, Setbacks
 from queues.plan import Reason
@@ -60,32 +61,27 @@ class Unsaved:
     #: Intents to recreate pods, by the uid of the pod that goes; None if to be forgotten.
     recreations: dict[str, Recreation | None] = field(default_factory=dict)
     #: Nodes with a changed limit.
-    nodes: set[NodeName] = field(default_factory=set)
+    nodes: dict[NodeName, None] = field(default_factory=dict)
 
     def only(self, rows: Iterable[UnsavedRow]) -> "Unsaved":
         """These changes as they are now: what one transaction stores."""
         part = Unsaved()
         for kind, key in rows:
-            if kind == "nodes":
-                part.nodes.add(key)
-            else:
-                getattr(part, kind)[key] = getattr(self, kind)[key]
+            getattr(part, kind)[key] = getattr(self, kind)[key]
         return part
 
     def discard(self, stored: "Unsaved") -> None:
         """Intake has stored these. What changed meanwhile stays."""
-        for rows, done in zip(self._by_key(), stored._by_key(), strict=True):
+        for rows, done in zip(self._by_kind(), stored._by_kind(), strict=True):
             for key, entry in done.items():
                 if rows.get(key, entry) is entry:
                     rows.pop(key, None)
-        self.nodes -= stored.nodes
 
     def __bool__(self) -> bool:
-        return any(self._by_key()) or bool(self.nodes)
+        return any(self._by_kind())
 
-    def _by_key(self) -> list[dict[Any, Any]]:
-        """All but the nodes."""
-        return [getattr(self, each.name) for each in fields(self) if each.name != "nodes"]
+    def _by_kind(self) -> list[dict[Any, Any]]:
+        return [getattr(self, each.name) for each in fields(self)]
 
 
 class RefusedRows:
@@ -151,15 +147,13 @@ class Recreations:
         self.successions: dict[WorkloadKey, WorkloadKey] = {}
         #: Pods with an intent that the stock scheduler deletes, not a user.
         self.preempted: set[str] = set()
-        self._of: dict[WorkloadKey, dict[str, None]] = {}
+        self._of: KeyIndex[WorkloadKey, str] = KeyIndex()
         for each in self.stored.values():
-            self._of.setdefault(each.workload, {})[each.pod_uid] = None
+            self._of.add(each.workload, each.pod_uid)
 
     def of(self, key: WorkloadKey) -> tuple[Recreation, ...]:
         """Stored intents of a workload."""
-        if key not in self._of:
-            return ()
-        return tuple(self.stored[uid] for uid in sorted(self._of[key]))
+        return tuple(self.stored[uid] for uid in sorted(self._of.of(key)))
 
     def is_awaited(self, key: WorkloadKey) -> bool:
         """Whether pods of a workload are to be made again, also where Postgres has not heard of it yet."""
@@ -168,7 +162,7 @@ class Recreations:
 
     def workloads(self) -> set[WorkloadKey]:
         """Workloads with pods to recreate."""
-        return set(self._of)
+        return set(self._of.keys())
 
     def observe(self, change: Change) -> tuple[WorkloadKey, ...]:
         """A writer is about to delete a pod, or has made it again. It is stored first."""
@@ -214,14 +208,11 @@ class Recreations:
                 self.preempted.discard(uid)
             if before is not None:
                 changed.add(before.workload)
-                of = self._of[before.workload]
-                of.pop(uid, None)
-                if not of:
-                    del self._of[before.workload]
+                self._of.discard(before.workload, uid)
             if entry is not None:
                 changed.add(entry.workload)
                 self.stored[uid] = entry
-                self._of.setdefault(entry.workload, {})[uid] = None
+                self._of.add(entry.workload, uid)
         return changed
 
 

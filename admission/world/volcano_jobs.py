@@ -12,6 +12,7 @@ from admission.volcano_jobs.state import STOPPED, JobState, Phase
 from admission.volcano_jobs.view import is_stale
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import is_live
+from admission.world.admissions import KeyIndex
 from admission.world.persistence import current_outcomes
 from admission.world.pods import PodIndex
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
@@ -148,8 +149,8 @@ class Commands:
 
     def __init__(self) -> None:
         self._commands: dict[str, Command] = {}
-        #: By kind of the target and its uid, or its name if it is a Queue.
-        self._by_target: dict[tuple[str, str], dict[str, Command]] = {}
+        #: Uids by kind of the target and its uid, or its name if it is a Queue.
+        self._by_target: KeyIndex[tuple[str, str], str] = KeyIndex()
         #: Uids of those for Queues that were carried out.
         self._done: set[str] = set()
 
@@ -159,15 +160,12 @@ class Commands:
         assert isinstance(command, Command | None)
         before = self._commands.pop(uid, None)
         if before is not None:
-            target = _target(before)
-            self._by_target[target].pop(uid)
-            if not self._by_target[target]:
-                del self._by_target[target]
+            self._by_target.discard(_target(before), uid)
         if command is None:
             self._done.discard(uid)
             return set()
         self._commands[uid] = command
-        self._by_target.setdefault(_target(command), {})[uid] = command
+        self._by_target.add(_target(command), uid)
         return {job_of(command)} if command.target_kind == VOLCANO_JOBS.kind else set()
 
     def of_job(self, key: WorkloadKey) -> tuple[Command, ...]:
@@ -175,8 +173,8 @@ class Commands:
         return self._of(VOLCANO_JOBS.kind, key.uid)
 
     def _of(self, kind: str, target: str) -> tuple[Command, ...]:
-        found = self._by_target.get((kind, target))
-        return () if found is None else tuple(sorted(found.values(), key=lambda each: each.order))
+        found = [self._commands[uid] for uid in self._by_target.of((kind, target))]
+        return tuple(sorted(found, key=lambda each: each.order))
 
     def wants_closed(self, queue: QueueName, uid: str) -> bool | None:
         """Whether the queue is to be closed, as the last Command says that was not carried out; None without one."""
@@ -189,16 +187,13 @@ class Commands:
 
     def queues(self) -> list[QueueName]:
         """Queues that Commands are for."""
-        return [QueueName(name) for kind, name in self._by_target if kind == QUEUES.kind]
+        targets = self._by_target.keys()
+        return [QueueName(name) for kind, name in targets if kind == QUEUES.kind]
 
     def awaits_queues(self) -> bool:
         """Whether a Command for a Queue waits to be carried out."""
-        return any(
-            uid not in self._done
-            for (kind, _), commands in self._by_target.items()
-            if kind == QUEUES.kind
-            for uid in commands
-        )
+        of_queues = (uid for uid, each in self._commands.items() if each.target_kind == QUEUES.kind)
+        return any(uid not in self._done for uid in of_queues)
 
     def finished(
         self,
@@ -213,7 +208,8 @@ class Commands:
         last.
         """
         found = []
-        for kind, name in self._by_target:
+        targets = self._by_target.keys()
+        for kind, name in targets:
             for command in self._of(kind, name):
                 if kind == QUEUES.kind:
                     queue = queues.get(QueueName(name))

@@ -167,7 +167,8 @@ class World:
         for name in queues:
             if name not in self.queues:
                 self.unsaved.queues[name] = None
-        self.node_inventory.unsaved.update(name for name in nodes if name not in self.node_inventory.nodes)
+        gone = (name for name in nodes if name not in self.node_inventory.nodes)
+        self.node_inventory.unsaved.update(dict.fromkeys(gone))
 
     # ── what the cluster shows ──────────────────────────────────────────────────────────────────────────────
 
