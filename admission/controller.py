@@ -247,7 +247,6 @@ class Controller:
                 ended_work=settings.retention_ended_work_days,
                 postings=settings.retention_postings_days,
             ),
-            configuration=fingerprint(),
             turn_every=settings.turn_at_least_every_seconds,
             observe=self._metrics.observe,
             address=settings.announced_url,

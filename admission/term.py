@@ -90,8 +90,6 @@ class TermDependencies:
     #: Templates are tried by dry runs before their workloads are decided on.
     dry_runs: bool
     retention: Retention
-    #: How much is kept of the turns of the last day, and the fingerprint of what decides them.
-    configuration: str
     #: Seconds; a turn is made at least this often.
     turn_every: float
     observe: Callable[[TurnReport], None]
@@ -233,10 +231,9 @@ class LeaderTerm:
 
     async def _turns(self, world: World, tasks: asyncio.TaskGroup) -> NoReturn:
         dependencies, check_lease = self._dependencies, self._check_lease
-        self._run_beside(world, tasks)
+        unseen = self._run_beside(world, tasks)
         job_controller = VolcanoJobController(dependencies.rules)
         writers = self._writers(world)
-        unseen = self._unseen_pods(world, tasks)
         inherited = InheritedSeats(world, lease_clock(), INHERITED_FOR)
         world.refusals = writers.problems()
         statuses = self._status_loop(world, job_controller, unseen, tasks)
@@ -358,7 +355,7 @@ class LeaderTerm:
             self._dependencies.client,
             self._check_lease,
             self.statuses,
-            busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
+            busy=self._is_busy,
             instance=self._lease.term.holder,
         )
         tasks.create_task(loop.run(), name="statuses")
@@ -375,36 +372,48 @@ class LeaderTerm:
         done = world.commands.finished(world.facts, world.volcano_jobs.stored, world.queues, now)
         writers.commands.reconcile(command_deleted(client, check, command) for command in done)
 
-    def _run_beside(self, world: World, tasks: asyncio.TaskGroup) -> None:
+    def _run_beside(self, world: World, tasks: asyncio.TaskGroup) -> UnseenPods:
         """What goes on next to the turns."""
-        self._keep_history(world, tasks)
-        self._recover_nodes(world, tasks)
-        self._start_jobs(tasks)
-        self._ask_for_nodes(world, tasks)
-
-    def _recover_nodes(self, world: World, tasks: asyncio.TaskGroup) -> None:
-        """Nodes with faults."""
+        dependencies, check_lease, now = self._dependencies, self._check_lease, self._lease.now
+        client, instance = dependencies.client, self._lease.term.holder
+        self.history_keeper = HistoryKeeper(
+            dependencies.database,
+            self._lease.term,
+            dependencies.retention,
+            now,
+            half_lives=world.usage_history.half_lives,
+            summed_up=self._summed_up,
+        )
         recovery = NodeRecovery(
-            self._dependencies.client,
-            self._check_lease,
+            client,
+            check_lease,
             world,
             self._recovery_jobs,
             hand_in=self.informers.hand_in,
-            now=self._lease.now,
-            instance=self._lease.term.holder,
+            now=now,
+            instance=instance,
         )
+        starter = JobStarter(
+            client,
+            check_lease,
+            self._started_jobs,
+            now=now,
+            namespace_queues=lambda: self.informers.context.queues,
+            instance=instance,
+            busy=self._is_busy,
+        )
+        unseen = self.unseen_pods = UnseenPods(client, world, requeue=self._requeue)
+        requests = ProvisioningLoop(client, check_lease, world, now=now, tell=self._tell_progress)
+        tasks.create_task(self.history_keeper.run(), name="history")
         tasks.create_task(recovery.run(), name="recovery of nodes")
+        tasks.create_task(starter.run(), name="starts of jobs")
+        tasks.create_task(unseen.run(), name="unseen pods")
+        tasks.create_task(requests.run(), name="requests for nodes")
+        return unseen
 
-    def _ask_for_nodes(self, world: World, tasks: asyncio.TaskGroup) -> None:
-        """Of cluster autoscalers, where queues want that."""
-        provisioning = ProvisioningLoop(
-            self._dependencies.client,
-            self._check_lease,
-            world,
-            now=self._lease.now,
-            tell=self._tell_progress,
-        )
-        tasks.create_task(provisioning.run(), name="requests for nodes")
+    def _is_busy(self) -> bool:
+        """Whether writes that can wait do wait."""
+        return asyncio.get_running_loop().time() < self._busy_until
 
     def _tell_progress(self, known: Mapping[WorkloadKey, NodesAsked]) -> None:
         """How far requests for nodes are."""
@@ -412,24 +421,6 @@ class LeaderTerm:
             self.cycle.world.ledger.without_more_nodes = self.cycle.progress.refused
             self.cycle.world.snapshot_is_stale = True
             self.informers.changed.set()
-
-    def _start_jobs(self, tasks: asyncio.TaskGroup) -> None:
-        """Of CronJobs and JobFlows."""
-        starter = JobStarter(
-            self._dependencies.client,
-            self._check_lease,
-            self._started_jobs,
-            now=self._lease.now,
-            namespace_queues=lambda: self.informers.context.queues,
-            instance=self._lease.term.holder,
-            busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
-        )
-        tasks.create_task(starter.run(), name="starts of jobs")
-
-    def _unseen_pods(self, world: World, tasks: asyncio.TaskGroup) -> UnseenPods:
-        unseen = self.unseen_pods = UnseenPods(self._dependencies.client, world, requeue=self._requeue)
-        tasks.create_task(unseen.run(), name="unseen pods")
-        return unseen
 
     def _mark_due(
         self, world: World, job_controller: VolcanoJobController, inherited: InheritedSeats
@@ -474,17 +465,6 @@ class LeaderTerm:
         """How far what this term has stored is behind the cluster."""
         turned = asyncio.get_running_loop().time() - self._turned
         return lag_of(self.informers.hearings(), turned=turned, turn_every=self._dependencies.turn_every)
-
-    def _keep_history(self, world: World, tasks: asyncio.TaskGroup) -> None:
-        self.history_keeper = HistoryKeeper(
-            self._dependencies.database,
-            self._lease.term,
-            self._dependencies.retention,
-            self._lease.now,
-            half_lives=world.usage_history.half_lives,
-            summed_up=self._summed_up,
-        )
-        tasks.create_task(self.history_keeper.run(), name="history")
 
     def _summed_up(self, half_lives: frozenset[int]) -> None:
         """Past use that was missing can be read."""

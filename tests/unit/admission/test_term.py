@@ -129,7 +129,6 @@ async def leading(
             patience=Timeouts(),
             dry_runs=True,
             retention=Retention(decisions=90, ended_work=90, postings=400),
-            configuration="",
             turn_every=0.05,
             observe=lambda report: None,
             address="",
