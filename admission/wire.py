@@ -184,12 +184,6 @@ class WireResourceQuota(WireStruct):
     status: WireQuotaStatus = msgspec.field(default_factory=WireQuotaStatus)
 
 
-class WireNamespace(WireStruct):
-    """A namespace."""
-
-    metadata: WireMetadata
-
-
 class WirePriorityClass(WireStruct):
     """A priority class."""
 

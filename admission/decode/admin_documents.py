@@ -27,7 +27,6 @@ from admission.wire import (
     Bare,
     WireCommand,
     WireMetadata,
-    WireNamespace,
     WireOwnerReference,
     WirePodDisruptionBudget,
     WirePriorityClass,
@@ -237,7 +236,7 @@ def priority_class_fact(found: WirePriorityClass) -> PriorityClassFact:
     )
 
 
-def namespace_fact(namespace: WireNamespace) -> NamespaceFact:
+def namespace_fact(namespace: Bare) -> NamespaceFact:
     """A Namespace. Migration mode without a readable end is none."""
     meta = namespace.metadata
     annotations = meta.annotations or {}

@@ -64,6 +64,13 @@ class KeyIndex(Generic[Key, Member]):
         else:
             self._members.pop(key, None)
 
+    def move(self, member: Member, before: Iterable[Key], after: Iterable[Key]) -> None:
+        """It belongs under other keys than before. None before: it is new; none after: it is gone."""
+        for key in before:
+            self.discard(key, member)
+        for key in after:
+            self.add(key, member)
+
     def pop(self, key: Key) -> Collection[Member]:
         """Forget a key; what was under it."""
         return self._members.pop(key, ())

@@ -115,8 +115,8 @@ class AttachedVolumes:
         before = self._of_pods.pop(uid, None)
         if before is None and (fact is None or not fact.volumes or not self._drivers):
             return False
-        for claim in () if before is None else claims_of(before.namespace, before.volumes):
-            self._pods_with.discard(claim, uid)
+        if before is not None:
+            self._pods_with.move(uid, claims_of(before.namespace, before.volumes), ())
         noted = self._noted.pop(uid, None)
         self._stale_pods.discard(uid)
         if fact is not None and fact.volumes and self._drivers:
@@ -132,8 +132,7 @@ class AttachedVolumes:
         Returns the workload with the volumes of its pods.
         """
         self._stale_workloads.discard(key)
-        for claim in self._of_workloads.pop(key, ()):
-            self._workloads_with.discard(claim, key)
+        self._workloads_with.move(key, self._of_workloads.pop(key, ()), ())
         fact = self._facts.get(key)
         if state is None or not (_has_volumes(fact) or any(pod.volumes for pod in state.pods)):
             return workload
@@ -142,9 +141,8 @@ class AttachedVolumes:
             return workload
         volumes = _volumes_of_sets(workload, fact, state.pods)
         of_all = (volume for of_set in volumes.values() for of_pod in of_set for volume in of_pod)
-        claims = self._of_workloads[key] = claims_of(workload.namespace, of_all)
-        for claim in claims:
-            self._workloads_with.add(claim, key)
+        self._of_workloads[key] = claims_of(workload.namespace, of_all)
+        self._workloads_with.move(key, (), self._of_workloads[key])
         pod_sets = tuple(
             replace(pods, attached=self._noted_with(workload.namespace, volumes.get(pods.name, ())))
             for pods in workload.pod_sets
@@ -238,8 +236,7 @@ class AttachedVolumes:
 
     def _add_pod(self, uid: str, fact: PodFact) -> None:
         self._of_pods[uid] = fact
-        for claim in claims_of(fact.namespace, fact.volumes):
-            self._pods_with.add(claim, uid)
+        self._pods_with.move(uid, (), claims_of(fact.namespace, fact.volumes))
 
     def _note(self, uid: str, fact: PodFact) -> None:
         noted = self._noted_with(fact.namespace, (fact.volumes,))

@@ -198,25 +198,20 @@ class VolumeFacts:
         after = pod if pod is not None and pod.volumes and pod.node is not None and is_live(pod) else None
         if before is None and after is None:
             return set()
-        if before is not None:
-            for place in claims_of(before.namespace, before.volumes):
-                self._pods_with.discard(place, uid)
+        claims, now = (claims_of(pod.namespace, pod.volumes) if pod else () for pod in (before, after))
+        self._pods_with.move(uid, claims, now)
         if after is not None:
             self.pods[uid] = after
-            for place in claims_of(after.namespace, after.volumes):
-                self._pods_with.add(place, uid)
         if (before is None) == (after is None):
             return set()
-        places = {place for pod in (before, after) if pod for place in claims_of(pod.namespace, pod.volumes)}
-        subjects = [(FactKind.VOLUME_CLAIM, "/".join(place)) for place in places]
+        subjects = [(FactKind.VOLUME_CLAIM, "/".join(place)) for place in (*claims, *now)]
         return {key for subject in subjects for key in self._following.of(subject)}
 
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
 
     def forget(self, key: WorkloadKey) -> None:
         """A workload does not wait, or has no volumes."""
-        for subject in self._waiting.pop(key, ()):
-            self._following.discard(subject, key)
+        self._following.move(key, self._waiting.pop(key, ()), ())
 
     def in_workload(self, fact: WorkloadFact, now: int, *, runs: bool) -> WorkloadFact:
         """A workload that waits, with its pods kept to nodes where they can use their volumes.
@@ -271,10 +266,8 @@ class VolumeFacts:
         return set(self._waiting)
 
     def _note(self, key: WorkloadKey, subjects: set[_Subject]) -> None:
-        self.forget(key)
+        self._following.move(key, self._waiting.pop(key, ()), subjects)
         self._waiting[key] = frozenset(subjects)
-        for subject in subjects:
-            self._following.add(subject, key)
 
     def _answer(self, namespace: str, volumes: Iterable[PodVolume], key: WorkloadKey, pods: int) -> _Answer:
         answer = _Answer()

@@ -57,7 +57,6 @@ from admission.reconcile.pod_manifest import with_successor
 from admission.wire import (
     Bare,
     WireCommand,
-    WireNamespace,
     WireNode,
     WireNodeDevices,
     WirePod,
@@ -153,7 +152,7 @@ def _pod(pod: WirePod, raw: bytes) -> PodFact:
 
 
 _FACTS: Final = (
-    _Facts(FactKind.NAMESPACE, kind_of(NAMESPACES, WireNamespace, decoded(namespace_fact))),
+    _Facts(FactKind.NAMESPACE, kind_of(NAMESPACES, Bare, decoded(namespace_fact))),
     # What the devices of others follow from comes before them, so that those are reported once.
     _Facts(FactKind.FLAVOR, kind_of(FLAVORS, Bare, _document(flavor_fact))),
     _optional(FactKind.DEVICE_CLASS, DEVICE_CLASSES, WireDeviceClass, decoded(device_class_fact)),

@@ -27,7 +27,7 @@ from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.mounted_certificates import CertificatesUnusable, serving_certificates
 from admission.kube.webhook.review import app
-from admission.wire import Bare, Page, WireNamespace, WireNode
+from admission.wire import Bare, Page, WireNode
 from queues.api.api_resources import (
     FLAVORS,
     JOB_TEMPLATES,
@@ -135,9 +135,7 @@ class WatchedObjects:
                 (NODE_DRAINS, ClosureKind.DRAIN),
             )
         ]
-        self._namespaces = _Watched(
-            client, NAMESPACES, WireNamespace, lambda found, raw: namespace_fact(found)
-        )
+        self._namespaces = _Watched(client, NAMESPACES, Bare, lambda found, raw: namespace_fact(found))
 
     async def run(self) -> None:
         """Watch, for ever."""

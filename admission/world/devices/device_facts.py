@@ -112,10 +112,7 @@ class DeviceFacts:
         named, names = _named(before), _named(change)
         if names:
             self._claimants[subject] = change
-        for place in named - names:
-            self._users.discard(place, subject)
-        for place in names - named:
-            self._users.add(place, subject)
+        self._users.move(subject, named, names)
         claims = (place for kind, place in named ^ names if kind is FactKind.RESOURCE_CLAIM)
         return {each.of for place in claims for each in self.claims.allocated(place)}
 

@@ -57,10 +57,7 @@ class ResourceClaims:
         before = self.allocated(place)
         replaced(self._claims, place, fact)
         after = self.allocated(place)
-        for pool in {each.of for each in before}:
-            self._claims_on.discard(pool, place)
-        for pool in {each.of for each in after}:
-            self._claims_on.add(pool, place)
+        self._claims_on.move(place, {each.of for each in before}, {each.of for each in after})
         return {each.of for each in {*before} ^ {*after}}
 
     def allocated(self, place: Place) -> tuple[AllocatedDevice, ...]:

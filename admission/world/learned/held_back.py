@@ -186,10 +186,7 @@ class NamespaceQuotas:
         """The state of a workload was derived; None if nothing is left of it."""
         after = state.workload.namespace if state is not None and _unstarted(state) else None
         before = replaced(self._lacks_pods, key, after)
-        if before is not None and before != after:
-            self._waiting_for_pods.discard(before, key)
-        if after is not None:
-            self._waiting_for_pods.add(after, key)
+        self._waiting_for_pods.move(key, *((each,) if each is not None else () for each in (before, after)))
         if state is None:
             self.forget(key)
         elif (namespace := self._namespace_of.get(key)) is not None:

@@ -12,7 +12,7 @@ from admission.decode.pod_templates import existing_paths
 from admission.decode.topology_requests import Tiers
 from admission.facts.cluster import NamespaceFact, NodeFact
 from admission.facts.pods import PodFact, PodPhase
-from admission.wire import WireNamespace, WireNode, WirePod
+from admission.wire import Bare, WireNode, WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import read_pod
 from queues.api import names
@@ -95,7 +95,7 @@ def test_a_namespace_is_its_labels_and_its_default_queue(
     metadata: dict[str, Any], fact: NamespaceFact
 ) -> None:
     raw = msgspec.json.encode({"metadata": {"name": "ns", **metadata}})
-    assert namespace_fact(msgspec.json.decode(raw, type=WireNamespace)) == fact
+    assert namespace_fact(msgspec.json.decode(raw, type=Bare)) == fact
 
 
 @with_rows("kind", "name", "labels", "controller")
@@ -160,7 +160,7 @@ def test_a_pod_of_a_namespace_in_migration_mode_is_in_its_queue_though_it_does_n
 def test_a_namespace_is_in_migration_mode_until_a_time(annotations: dict[str, str], until: int) -> None:
     named = {**annotations, "muster.dev/queue-name": "team"}
     document = msgspec.json.encode({"metadata": {"name": "ns", "annotations": named}})
-    fact = namespace_fact(msgspec.json.decode(document, type=WireNamespace))
+    fact = namespace_fact(msgspec.json.decode(document, type=Bare))
     assert (fact.name, fact.queue, fact.adopt_until) == ("ns", "team", until)
 
 
