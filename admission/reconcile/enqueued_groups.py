@@ -16,10 +16,10 @@ from admission.engine.claims import awaits_pods
 from admission.engine.pending.classes import queue_refusal
 from admission.engine.pending.empty_cluster import EmptyCluster
 from admission.engine.reasons import not_allowed, queue_limit
-from admission.reconcile.status import GroupPhase
 from admission.workloads.kinds import support_of
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
+from queues.api.types.podgroup import PodGroupPhase
 from queues.plan import Reason
 from queues.quota.accounts import flavor_charges
 from queues.quota.usage import Usage
@@ -126,7 +126,7 @@ class EnqueuedGroups:
             if key in self._enqueued:
                 continue
             fact = world.facts[key]
-            has_told = fact.phase == GroupPhase.INQUEUE and state.workload.hold is None
+            has_told = fact.phase == PodGroupPhase.INQUEUE and state.workload.hold is None
             if has_told and key not in self._refused and key not in self._left:
                 self._enqueued.add(key)  # an earlier leader has said so
                 continue

@@ -6,7 +6,6 @@ status that the object has, and give what must be written.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -23,6 +22,7 @@ from admission.workloads.kinds.gang_words import UNSCHEDULABLE, code_in, gang_se
 from admission.world.queues import Standing
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS, ObjectRef
 from queues.api.reading.user_values import shortened
+from queues.api.types.podgroup import PodGroupPhase
 from queues.api.types.queue import CLOSED_BY_PARENT, QueueState
 from queues.plan import Reason
 from queues.quota.queue import ROOT
@@ -116,18 +116,6 @@ class EventNote:
     once: tuple[int, int] | None = None
 
 
-class GroupPhase(StrEnum):
-    """Where a PodGroup is, in Volcano's words."""
-
-    PENDING = "Pending"
-    #: Admitted, and its pods are being let go; or its queue has room, and its pods may be made.
-    INQUEUE = "Inqueue"
-    RUNNING = "Running"
-    #: Pods run, but no longer as a gang.
-    UNKNOWN = "Unknown"
-    COMPLETED = "Completed"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadStatus:
     """What is known of a workload that is not a Volcano Job, or of the PodGroup that stands for one."""
@@ -174,26 +162,30 @@ class WorkloadStatus:
         unready = max(0, self.minimum - self.bound - self.ended)
         return gang_sentence(reason, unready=unready, pods=max(there, self.wanted, self.minimum))
 
-    def phase(self) -> GroupPhase:
-        """Volcano's rule, with our admission for its enqueueing."""
+    def phase(self) -> PodGroupPhase:
+        """Volcano's rule, with our admission for its enqueueing.
+
+        Inqueue: admitted, and its pods are being let go; or its queue has room, and its pods may be made. Unknown: pods
+        run, but no longer as a gang.
+        """
         live = self.pending + self.running
         if self.ended and not live and self.ended >= self.minimum:
-            return GroupPhase.COMPLETED
+            return PodGroupPhase.COMPLETED
         if self.admitted:
             if self.bound + self.ended >= self.minimum:
-                return GroupPhase.RUNNING
-            lost_members = self.running and self.seen in (GroupPhase.RUNNING, GroupPhase.UNKNOWN)
-            return GroupPhase.UNKNOWN if lost_members else GroupPhase.INQUEUE
+                return PodGroupPhase.RUNNING
+            lost_members = self.running and self.seen in (PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN)
+            return PodGroupPhase.UNKNOWN if lost_members else PodGroupPhase.INQUEUE
         if self.running:
-            return GroupPhase.UNKNOWN
-        return GroupPhase.INQUEUE if self.enqueued else GroupPhase.PENDING
+            return PodGroupPhase.UNKNOWN
+        return PodGroupPhase.INQUEUE if self.enqueued else PodGroupPhase.PENDING
 
 
 def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
     """Phase, counts, and conditions Scheduled and Unschedulable as Volcano's scheduler writes them."""
     phase = workload.phase()
     conditions: list[StatusCondition] = []
-    if phase in (GroupPhase.RUNNING, GroupPhase.COMPLETED) or workload.admitted:
+    if phase in (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED) or workload.admitted:
         conditions.append(StatusCondition(type=SCHEDULED, status="True", reason=READY_TO_BE_SCHEDULED))
         conditions.append(
             StatusCondition(type=UNSCHEDULABLE, status="False", reason=READY_TO_BE_SCHEDULED, quiet=True)

@@ -3,6 +3,7 @@
 Everything that does not depend on the pod is encoded once for all pods of a task.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +13,7 @@ import msgspec
 from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import owner_reference
 from admission.volcano_jobs.plugins import plugins_of
-from admission.volcano_jobs.task_index import IndexFormat, IndexPlaceholder
+from admission.volcano_jobs.task_index import IndexPlaceholder
 from admission.volcano_jobs.volumes import mount_volumes
 from queues.api import names
 from queues.api.node_affinity import pinned
@@ -67,20 +68,18 @@ class _Placeholders:
 class PodTemplateRenderer:
     """Renders pods ``<job>-<task>-<index>`` of one task as JSON. Raises InvalidDocument for a plugin's bad flag."""
 
-    __slots__ = ("_format", "_index_format", "_partition_size")
+    __slots__ = ("_counts", "_format", "_partition_size")
 
     def __init__(self, job: JobSpec, task: TaskSpec, settings: PodSettings) -> None:
         written = msgspec.json.encode((job.annotations, job.plugins, job.volumes))
         fence = _fence(task.template, written)
-        placeholders = {name: f"{fence}{name}{fence}" for name in ("node", "partition")}
-        index = IndexPlaceholder(fence)
-        partition = placeholders["partition"] if task.partition_size else None
-        manifest = _manifest(job, task, settings, _Placeholders(index, placeholders["node"], partition))
-        text = msgspec.json.encode(manifest).replace(b"%", b"%%")
-        for name, placeholder in placeholders.items():
-            text = text.replace(placeholder.encode(), b"%%(%b)b" % name.encode())
-        self._index_format = IndexFormat(text, index)
-        self._format = self._index_format.text
+        index, node, partition = IndexPlaceholder(fence), f"{fence}node{fence}", f"{fence}partition{fence}"
+        differs = _Placeholders(index, node, partition if task.partition_size else None)
+        text = msgspec.json.encode(_manifest(job, task, settings, differs)).replace(b"%", b"%%")
+        pattern = re.compile(fence.encode() + rb"(\w+)" + fence.encode())
+        self._format = pattern.sub(rb"%(\1)b", text)
+        #: What is added to the index, by the name of each placeholder for it.
+        self._counts = {name: int(name) for name in pattern.findall(text) if name.isdigit()}
         self._partition_size = task.partition_size
 
     def render(self, index: int, node: NodeName, devices: str = "") -> bytes:
@@ -89,7 +88,7 @@ class PodTemplateRenderer:
         ``devices``: numbers of the devices that the pod gets a part of; "": none.
         """
         partition = b"%d" % (index // self._partition_size) if self._partition_size else b""
-        values = self._index_format.values(index)
+        values = {name: b"%d" % (index + count) for name, count in self._counts.items()}
         body = self._format % {**values, b"node": node.encode(), b"partition": partition}
         return _with_devices(body, devices) if devices else body
 

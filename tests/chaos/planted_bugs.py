@@ -24,13 +24,14 @@ from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.work_queue import WorkQueue
 from admission.reconcile import release as orders
 from admission.reconcile.release import Order, Verb
-from admission.reconcile.status import GroupPhase, WorkloadStatus
+from admission.reconcile.status import WorkloadStatus
 from admission.workloads import ended_seats, job_counts
 from admission.workloads.kinds import support_of
 from admission.workloads.seats import may_be_seated
 from admission.world import world as worlds
 from admission.world.volcano_jobs import VolcanoJobs
 from queues.admissions import AdmissionState
+from queues.api.types.podgroup import PodGroupPhase
 from queues.errors import DatabaseError, OutcomeUnknown
 from queues.sql import database, leadership, ledger
 from queues.sql.leadership import LedgerTransaction
@@ -327,8 +328,8 @@ def _finalizers_stay() -> None:
 def _first_end_counts() -> None:
     right = WorkloadStatus.phase
 
-    def phase(self: Any) -> GroupPhase:
-        return GroupPhase.COMPLETED if self.ended else right(self)
+    def phase(self: Any) -> PodGroupPhase:
+        return PodGroupPhase.COMPLETED if self.ended else right(self)
 
     _set(WorkloadStatus, "phase", phase)
 

@@ -8,11 +8,11 @@ import pytest
 
 from admission.facts.pods import PodFact, PodPhase
 from admission.reconcile.queue_states import QueueStatuses
-from admission.reconcile.status import GroupPhase
 from admission.reconcile.world_status import WorldStatuses
 from admission.world.queues import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState
+from queues.api.types.podgroup import PodGroupPhase
 from queues.workload import WorkloadKey
 from tests.builders.facts import (
     GROUP,
@@ -74,7 +74,7 @@ def test_a_gang_that_lost_members_is_unknown(
     known = gang(pods, started=started, phase=phase)
     assert {each for each in Standing if of(known, each)} == {standing}
     [shown] = list(WorldStatuses(known, None, {}).of(GROUP))  # type: ignore[arg-type]
-    assert (shown.fields["phase"] == GroupPhase.UNKNOWN) == (standing is Standing.UNKNOWN)
+    assert (shown.fields["phase"] == PodGroupPhase.UNKNOWN) == (standing is Standing.UNKNOWN)
     [status] = QueueStatuses(known).changed()
     assert status.fields["unknown"] == int(standing is Standing.UNKNOWN)
 
