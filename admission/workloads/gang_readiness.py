@@ -305,7 +305,7 @@ def _may_lack_pods(place: SeatMap) -> bool:
 def _lacking_gang(
     place: SeatMap, vacant: Sequence[int], inputs: WorkloadInputs, places: Sequence[SeatMap], now: int
 ) -> _LackingGang:
-    before = inputs.missing_since.get(place.admission.id, NOT_MISSING)
+    before = inputs.remembered.missing_since.get(place.admission.id, NOT_MISSING)
     goes_on = _goes_on(place, inputs, places)
     since = MissingSince(seat=before.seat or now, needed=0 if goes_on else before.needed or now)
     if goes_on:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -89,6 +90,23 @@ class MissingSince(NamedTuple):
 NOT_MISSING: Final = MissingSince()
 
 
+class Remembered(NamedTuple):
+    """What only a leader knows that has watched a workload: input for its next state."""
+
+    #: Since when (seconds) a Job that leaves seats is being deleted, is suspended and has no pod, or is smaller, while
+    #: its controller may still make some; 0: that is not so.
+    stopping_since: int = 0
+    #: Since when (seconds) it is over and holds seats still; 0: that is not so.
+    over_since: int = 0
+    #: A Job lacks no pod that could run at once, or lacked none when it began to leave its seats.
+    pods_seen: bool = False
+    #: Since when its admissions lack pods that they had; empty: they lack none.
+    missing_since: Mapping[AdmissionId, MissingSince] = MappingProxyType({})
+
+
+NOTHING_REMEMBERED: Final = Remembered()
+
+
 class PodOrigin(NamedTuple):
     """The admission of another workload for which a pod was let go."""
 
@@ -131,17 +149,11 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     run_limit: RunLimit | None = None
     #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
     pod_left_at: int = 0
-    #: ``WorkloadState.stopping_since`` as it was; 0: it was not so in this term.
-    stopping_since: int = 0
-    #: ``WorkloadState.over_since`` as it was; 0: it was not so in this term.
-    over_since: int = 0
+    #: From its last state; nothing: it had none in this term.
+    remembered: Remembered = NOTHING_REMEMBERED
     #: ``WorkloadFact.suspended_at`` of a Job as it was last seen resumed, in seconds; 0: its controller had reported by
     #: then that it is resumed, or it was not seen so in this term.
     suspended_before: int = 0
-    #: ``WorkloadState.pods_seen`` as it was; False: it was not so in this term.
-    pods_seen: bool = False
-    #: ``WorkloadState.missing_since`` as it was; empty: nothing was missing in this term.
-    missing_since: Mapping[AdmissionId, MissingSince] = {}
     #: Faults of devices that pods of it have, by the pod's uid.
     device_faults: Mapping[str, DeviceFault] = {}
     #: Nodes that are being recovered and from which it is evicted, each with why.

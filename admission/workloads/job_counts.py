@@ -224,7 +224,7 @@ def syncs_of(inputs: WorkloadInputs, places: Sequence[SeatMap], now: int, timeou
     ]
     if not waits:
         return found
-    since = inputs.stopping_since or now
+    since = inputs.remembered.stopping_since or now
     until = since + max(waits)
     return replace(found, since=since, until=until, late=until <= now)
 
@@ -235,8 +235,8 @@ def _pods_seen(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> bool:
     fact = inputs.fact
     if seats_given_up(fact, inputs.admissions):
         # A resumption that is under way may be carried out after what the Job's status says.
-        if inputs.pods_seen or fact is None or any(inputs.awaited.values()):
-            return inputs.pods_seen
+        if inputs.remembered.pods_seen or fact is None or any(inputs.awaited.values()):
+            return inputs.remembered.pods_seen
         return _tells_of_none(fact, inputs)
     return bool(places) and all(
         _is_gated(fact, place.admission) or not _lacks_pods(place) for place in places

@@ -22,7 +22,13 @@ from admission.workloads.gang_readiness import (
     gang_readiness,
     missing_pods,
 )
-from admission.workloads.inputs import DEFAULT_QUEUE, MissingSince, Timeouts, WorkloadInputs
+from admission.workloads.inputs import (
+    DEFAULT_QUEUE,
+    NOTHING_REMEMBERED,
+    Remembered,
+    Timeouts,
+    WorkloadInputs,
+)
 from admission.workloads.kinds import Holding, KindSupport, is_told_by_pods, support_of
 from admission.workloads.mismatched_pods import (
     PodsWithoutSeat,
@@ -123,22 +129,13 @@ class WorkloadState:
     ready: tuple[AdmissionId, ...] = ()
     #: Since when (seconds) the pods of admissions are ready together, until the ledger has them among those.
     running: Mapping[AdmissionId, int] = field(default_factory=lambda: _NOTHING)
-    #: A grace time runs: the state will differ later although no input changes.
-    awaits_timeout: bool = False
-    #: The second from which on the state differs although no input changes; None if it is not known to.
+    #: The second from which on the state differs although no input changes; 0: a grace time runs, so that it may differ
+    #: at any time; None if it is not known to.
     look_at: int | None = None
-    #: Since when (seconds) a Job that leaves seats is being deleted, is suspended and has no pod, or is smaller, while
-    #: its controller may still make some; 0: that is not so. Input for the next state.
-    stopping_since: int = 0
-    #: Since when (seconds) it is over and holds seats still; 0: that is not so. Input for the next state.
-    over_since: int = 0
-    #: A Job lacks no pod that could run at once, or lacked none when it began to leave its seats. Input for the next
-    #: state.
-    pods_seen: bool = False
+    #: Input for the next state.
+    remembered: Remembered = NOTHING_REMEMBERED
     #: It is a Job that gives up seats, and its controller makes no pods for them any more. Some may not be seen yet.
     is_stopped: bool = False
-    #: Since when its admissions lack pods that they had; empty: they lack none. Input for the next state.
-    missing_since: Mapping[AdmissionId, MissingSince] = field(default_factory=lambda: _NOTHING)
     #: Another policy of its queue may make the state another one.
     follows_policy: bool = False
     #: Values that its object or its pods state and that cannot be read, as sentences.
@@ -154,7 +151,7 @@ class WorkloadState:
 
     def leaving(self) -> tuple[AdmissionId, ...]:
         """Open admissions whose pods end now, since it is over."""
-        if not self.over_since:
+        if not self.remembered.over_since:
             return ()
         open_ = AdmissionState.OPEN
         return tuple(each.admission.id for each in self.seat_maps if each.admission.state is open_)
@@ -234,13 +231,16 @@ def _held_state(
         foreign=wish.foreign,
         ready=gang.readiness.ready,
         running=gang.readiness.running,
-        awaits_timeout=_awaits_timeout(held, lost),
-        stopping_since=held.syncs.since,
-        over_since=(inputs.over_since or now) if over and held.seat_maps else 0,
-        pods_seen=held.syncs.pods_seen,
-        look_at=_next_look(now, wish.untried, held.syncs.until, *gang.looks(now), _budgets_end(inputs)),
+        remembered=Remembered(
+            stopping_since=held.syncs.since,
+            over_since=(inputs.remembered.over_since or now) if over and held.seat_maps else 0,
+            pods_seen=held.syncs.pods_seen,
+            missing_since=gang.missing.missing_since,
+        ),
+        look_at=0
+        if _awaits_timeout(held, lost)
+        else _next_look(now, wish.untried, held.syncs.until, *gang.looks(now), _budgets_end(inputs)),
         is_stopped=support.holding is Holding.SUSPENDED and held.syncs.are_over(inputs.admissions),
-        missing_since=gang.missing.missing_since,
         ignored=_ignored(inputs),
         follows_policy=bool(gang.missing.missing_since or inputs.device_faults)
         or follows_policy(inputs, held.seat_maps),

@@ -208,7 +208,7 @@ class SnapshotRows:
             self.unbooked[after.key] = after.unbooked
         self.ended.update(after.ended)
         self.evictable.update(after.evictable)
-        self.leaving.update(dict.fromkeys(after.leaving(), after.over_since))
+        self.leaving.update(dict.fromkeys(after.leaving(), after.remembered.over_since))
         if after.seat_maps:
             self.holders.put(after.key, workload)
             self.budgets.update(after.key, after.pods)

@@ -19,6 +19,7 @@ from admission.facts.workloads import ChildCluster, ChildJob, WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import (
     DEFAULT_QUEUE,
+    NOTHING_REMEMBERED,
     AwaitedSeatsOf,
     SeatIndices,
     Timeouts,
@@ -522,8 +523,7 @@ class World:
             return
         self.states[key] = state
         self.unsaved.departed.pop(key, None)
-        look_at = 0 if state.awaits_timeout else state.look_at
-        self._deadlines.put(key, look_at, follows_policy=state.follows_policy)
+        self._deadlines.put(key, state.look_at, follows_policy=state.follows_policy)
         if key not in self.ledger.arrivals:
             self.unsaved.arrivals[key] = None
         elif before is None or before.described() != state.described():
@@ -610,11 +610,8 @@ class World:
             device_faults=self.node_inventory.faulty.faults_of(pods),
             recovery=self.node_inventory.faulty.why_evicted(key),
             pod_left_at=self.seen_times.pod_left.get(key, 0),
-            stopping_since=0 if before is None else before.stopping_since,
-            over_since=0 if before is None else before.over_since,
+            remembered=NOTHING_REMEMBERED if before is None else before.remembered,
             suspended_before=self.seen_times.suspended_before.get(key, 0),
-            pods_seen=before is not None and before.pods_seen,
-            missing_since={} if before is None else before.missing_since,
             dead_nodes=dead_nodes,
             silent_nodes=self.node_inventory.silent(pods),
             templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),

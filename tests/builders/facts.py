@@ -8,7 +8,7 @@ from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import NamespaceFact, NodeFact, QueueFact
 from admission.facts.pods import PodFact, PodPhase, PodShape
 from admission.facts.workloads import ChildCluster, ChildJob, JobCounts, WorkloadFact
-from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.inputs import Remembered, Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.world import World
 from queues.admissions import Admission, AdmissionState, Seat
@@ -151,8 +151,9 @@ def state_of(
 ) -> WorkloadState:
     """The state of a workload that is there."""
     known = key or (fact.key if fact is not None else admissions[0].workload)
+    remembered = Remembered(**{name: inputs.pop(name) for name in Remembered._fields if name in inputs})
     given = {"key": known, "fact": fact, "pods": pods, "admissions": admissions, "arrival": 1, **inputs}
-    found = derive_state(WorkloadInputs(**given), now, Timeouts(refusal_grace=GRACE))
+    found = derive_state(WorkloadInputs(**given, remembered=remembered), now, Timeouts(refusal_grace=GRACE))
     assert found is not None
     return found
 

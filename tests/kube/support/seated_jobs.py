@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import ChildJob, WorkloadFact
 from admission.reconcile.release import orders_for
-from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.inputs import NOTHING_REMEMBERED, Timeouts, WorkloadInputs
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.nodes import NodeInventory
@@ -61,7 +61,7 @@ class SeatedJob:
         vacant = sum(len(place.vacant()) for place in state.seat_maps)
         if vacant > to_come:
             return f"{vacant} seats without a pod are held, and {to_come} pods come: {self.admissions}"
-        if to_come == 0 and (state.missing_since or state.evictable or state.problem):
+        if to_come == 0 and (state.remembered.missing_since or state.evictable or state.problem):
             return f"it lacks no pod, and Muster says {state.problem}: {state.evictable}"
         seated = {pod.uid for place in state.seat_maps for pod in place.seated.values()}
         left = [pod.name for pod in seen.active if pod.uid not in seated]
@@ -79,9 +79,7 @@ class SeatedJob:
             children=[_child(seen)] if self.in_job_set else [],
             admissions=self.admissions,
             arrival=1,
-            missing_since={} if before is None else before.missing_since,
-            stopping_since=0 if before is None else before.stopping_since,
-            pods_seen=before is not None and before.pods_seen,
+            remembered=NOTHING_REMEMBERED if before is None else before.remembered,
         )
         found = derive_state(inputs, self.now, _TIMEOUTS)
         assert found is not None

@@ -55,13 +55,9 @@ def _remember_what_was_seen(kept: World, fresh: World) -> None:
     began to leave its seats."""
     for key, state in list(fresh.states.items()):
         if (before := kept.states.get(key)) is not None:
-            fresh.states[key] = replace(
-                state,
-                pods_seen=state.pods_seen or before.pods_seen,
-                stopping_since=before.stopping_since,
-                over_since=before.over_since,
-                missing_since=before.missing_since,
-            )
+            seen = state.remembered.pods_seen or before.remembered.pods_seen
+            remembered = before.remembered._replace(pods_seen=seen)
+            fresh.states[key] = replace(state, remembered=remembered)
             fresh.mark_dirty(key)
 
 

@@ -139,7 +139,7 @@ def test_the_seat_of_an_index_that_ended_is_free_and_no_pod_is_missed(end: str) 
     children = [part(0, {end: "0", "active": 2}), part(1, {"active": 3})]
     state = state_of(JOB_SET, running, [held()], children=children)
     assert state.ended == {ONE: frozenset((0,))}
-    assert (state.missing_since, state.problem, state.needs_seats) == ({}, None, False)
+    assert (state.remembered.missing_since, state.problem, state.needs_seats) == ({}, None, False)
 
 
 def test_a_job_set_that_lost_pods_goes_back_once_its_jobs_know_of_it() -> None:
@@ -195,7 +195,7 @@ def test_seats_of_workers_that_were_let_go_are_given_back_and_no_pod_is_missed()
     ]
     state = state_of(RAY_JOB, running, taken, children=[cluster(small=1, tpu=0)])
     assert state.ended == {AdmissionId(2): frozenset((0, 1))}
-    assert (state.missing_since, state.problem) == ({}, None)
+    assert (state.remembered.missing_since, state.problem) == ({}, None)
 
 
 @pytest.mark.parametrize(

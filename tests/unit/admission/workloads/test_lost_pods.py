@@ -75,7 +75,7 @@ def test_a_pod_that_nobody_deletes_keeps_its_seat_on_a_silent_node() -> None:
 def test_a_gang_that_waits_for_such_a_pod_says_so_and_is_looked_at_again() -> None:
     taken = admission(VOLCANO, "n1", started=True)
     found = state_of(volcano_job(1), [going(ends_by=NOW)], [taken], silent_nodes={N1: NOW})
-    assert found.awaits_timeout
+    assert found.look_at == 0
     assert found.problem.code == "NodeNotReady"
 
 

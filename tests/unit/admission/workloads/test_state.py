@@ -180,7 +180,7 @@ def test_a_gang_has_started_once_every_seat_has_a_bound_pod() -> None:
 def test_a_refusal_counts_after_the_grace_time_only() -> None:
     taken = admission(VOLCANO, "n1")
     early = state_of(volcano_job(1), [released("a", "worker/0", refused=(NOW - GRACE + 1, "no"))], [taken])
-    assert (early.evictable, early.awaits_timeout) == ({}, True)
+    assert (early.evictable, early.look_at) == ({}, 0)
     late = state_of(volcano_job(1), [released("a", "worker/0", refused=REFUSED)], [taken])
     assert late.evictable[ONE].code == "Refused"
 
@@ -287,9 +287,9 @@ def test_what_is_over_is_leaving_from_when_that_was_first_seen() -> None:
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER, started=True)
     left = [released("a", f"{MEMBER}/0", "n1")]
     found = state_of(None, left, [taken])
-    assert (found.leaving(), found.over_since) == ((ONE,), NOW)
-    assert state_of(None, left, [taken], over_since=NOW - 9).over_since == NOW - 9
-    assert state_of(group(2), left, [taken], over_since=NOW - 9).over_since == 0
+    assert (found.leaving(), found.remembered.over_since) == ((ONE,), NOW)
+    assert state_of(None, left, [taken], over_since=NOW - 9).remembered.over_since == NOW - 9
+    assert state_of(group(2), left, [taken], over_since=NOW - 9).remembered.over_since == 0
 
 
 def test_what_is_evicted_is_leaving_since_its_eviction_and_not_a_second_time() -> None:
@@ -309,9 +309,9 @@ def test_a_suspended_job_keeps_its_seats_while_a_sync_of_its_controller_may_stil
     made = [released("a", "main/0", "n1"), released("b", "main/1", "n1")]
     idle = job(4, suspended=True, directed=ONE, suspended_at=leaving.opened_at - 5)
     found = state_of(idle, made, [leaving])
-    assert (found.ended, found.stopping_since, found.look_at) == ({}, NOW, NOW + SYNC)
+    assert (found.ended, found.remembered.stopping_since, found.look_at) == ({}, NOW, NOW + SYNC)
     later = state_of(idle, made, [leaving], now=NOW + SYNC - 1, stopping_since=NOW)
-    assert (later.ended, later.stopping_since, later.look_at) == ({}, NOW, NOW + SYNC)
+    assert (later.ended, later.remembered.stopping_since, later.look_at) == ({}, NOW, NOW + SYNC)
     found = state_of(idle, made, [leaving], now=NOW + SYNC, stopping_since=NOW)
     assert (found.ended, found.look_at) == ({ONE: frozenset({2, 3})}, None)
 
@@ -325,32 +325,32 @@ def test_only_a_suspension_told_after_the_eviction_says_that_no_sync_makes_pods(
     leaving = replace(evicting(admission(JOB, "n1")), evicted_at=NOW - 10)
     assert state_of(job(1, suspended=True, directed=ONE, suspended_at=told), [], [leaving]).ended == {}
     after = state_of(job(1, suspended=True, directed=ONE, suspended_at=NOW - 10), [], [leaving])
-    assert (after.ended, after.stopping_since) == ({ONE: frozenset({0})}, 0)
+    assert (after.ended, after.remembered.stopping_since) == ({ONE: frozenset({0})}, 0)
 
 
 def test_a_suspension_told_before_the_job_was_resumed_says_nothing_in_the_second_of_the_eviction() -> None:
     leaving = replace(evicting(admission(JOB, "n1")), opened_at=NOW, evicted_at=NOW)
     fact = job(1, suspended=True, directed=ONE, suspended_at=NOW)
     found = state_of(fact, [], [leaving], suspended_before=NOW)
-    assert (found.ended, found.stopping_since) == ({}, NOW)
+    assert (found.ended, found.remembered.stopping_since) == ({}, NOW)
     found = state_of(fact, [], [leaving], suspended_before=NOW - 1)
-    assert (found.ended, found.stopping_since) == ({ONE: frozenset({0})}, 0)
+    assert (found.ended, found.remembered.stopping_since) == ({ONE: frozenset({0})}, 0)
 
 
 def test_what_a_job_tells_counts_for_nothing_while_it_may_be_resumed() -> None:
     leaving = evicting(admission(JOB, "n1 n1"))
     awaited = {ONE: frozenset({0, 1})}
     resumed = state_of(job(2, suspended=True), [], [leaving], awaited=awaited)
-    assert (resumed.ended, resumed.pods_seen) == ({}, False)
-    gone = state_of(None, [], [leaving], pods_seen=resumed.pods_seen)
-    assert (gone.ended, gone.stopping_since) == ({}, NOW)
+    assert (resumed.ended, resumed.remembered.pods_seen) == ({}, False)
+    gone = state_of(None, [], [leaving], pods_seen=resumed.remembered.pods_seen)
+    assert (gone.ended, gone.remembered.stopping_since) == ({}, NOW)
 
 
 @pytest.mark.parametrize("directed", [None, AdmissionId(7)], ids=["pod by pod", "for another admission"])
 def test_pods_that_come_up_behind_a_gate_take_no_seat_however_late(directed: AdmissionId | None) -> None:
     leaving = evicting(admission(JOB, "n1"))
     found = state_of(job(1, suspended=True, directed=directed), [], [leaving])
-    assert (found.ended, found.stopping_since) == ({ONE: frozenset({0})}, 0)
+    assert (found.ended, found.remembered.stopping_since) == ({ONE: frozenset({0})}, 0)
 
 
 @pytest.mark.parametrize(("pods", "seconds"), [(2, 11), (100, 30), (500, 110), (1_000, 110)])
@@ -368,7 +368,7 @@ def test_a_job_that_was_made_smaller_is_waited_for_as_the_large_one_it_was() -> 
 def test_the_wait_for_a_sync_begins_anew_once_the_job_runs_or_counts_pods() -> None:
     leaving = evicting(admission(JOB, "n1"))
     for fact in (job(1, directed=ONE), job(1, suspended=True, directed=ONE, active=1)):
-        assert state_of(fact, [], [leaving], stopping_since=NOW - SYNC).stopping_since == 0
+        assert state_of(fact, [], [leaving], stopping_since=NOW - SYNC).remembered.stopping_since == 0
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def test_a_job_deleted_while_its_controller_makes_pods_keeps_its_seats_as_long_a
 ) -> None:
     taken = admission(JOB, "n1 n1", started=started)
     found = state_of(fact, [], [taken])
-    assert (found.ended, found.stopping_since, found.look_at) == ({}, NOW, NOW + SYNC)
+    assert (found.ended, found.remembered.stopping_since, found.look_at) == ({}, NOW, NOW + SYNC)
     assert not found.is_stopped
     later = state_of(fact, [], [taken], now=NOW + SYNC, stopping_since=NOW)
     assert (later.ended, later.is_stopped) == ({ONE: frozenset({0, 1})}, True)
@@ -395,13 +395,17 @@ def test_a_job_that_lacked_no_pod_is_not_waited_for_when_it_is_deleted(
 ) -> None:
     taken = admission(JOB, "n1 n1", started=started)
     found = state_of(fact, [], [taken], pods_seen=True)
-    assert (found.ended, found.stopping_since, found.pods_seen) == ({ONE: frozenset({0, 1})}, 0, True)
+    assert (found.ended, found.remembered.stopping_since, found.remembered.pods_seen) == (
+        {ONE: frozenset({0, 1})},
+        0,
+        True,
+    )
 
 
 def test_a_job_that_is_deleted_after_it_was_suspended_is_not_waited_for() -> None:
     leaving = evicting(admission(JOB, "n1"))
     told = job(1, suspended=True, directed=ONE, suspended_at=NOW)
-    assert state_of(told, [], [leaving]).pods_seen
+    assert state_of(told, [], [leaving]).remembered.pods_seen
     assert state_of(replace(told, deleting=True), [], [leaving]).ended == {ONE: frozenset({0})}
     assert state_of(replace(told, suspended_at=0, deleting=True), [], [leaving]).ended == {}
 
@@ -450,7 +454,7 @@ def test_a_replacement_that_is_refused_waits_for_its_predecessor_to_go() -> None
     assert state_of(fact, [leaving, stays, refused], held).evictable == {}
     just_gone = state_of(fact, [stays, refused], held, pod_left_at=NOW - GRACE + 1)
     assert just_gone.evictable == {}
-    assert just_gone.awaits_timeout
+    assert just_gone.look_at == 0
     long_gone = state_of(fact, [stays, refused], held, pod_left_at=NOW - GRACE)
     assert long_gone.evictable[ONE].code == "Refused"
 
@@ -458,4 +462,4 @@ def test_a_replacement_that_is_refused_waits_for_its_predecessor_to_go() -> None
 def test_a_refusal_of_a_pod_without_a_seat_is_looked_at_again_in_time() -> None:
     refused = released("new", None, refused=(NOW, "no room"))
     waiting = state_of(job(1, directed=ONE), [refused], [admission(JOB, "n1", started=True)])
-    assert (waiting.evictable, waiting.awaits_timeout) == ({}, True)
+    assert (waiting.evictable, waiting.look_at) == ({}, 0)

@@ -427,7 +427,7 @@ def test_many_workloads_are_looked_at_in_slices_and_none_is_missed() -> None:
 def test_a_grace_time_that_runs_is_looked_at_once_in_each_refresh() -> None:
     refused = released("a", "pod/0", group="gang", refused=(NOW, "no"))
     known = world([group(1), node("n1"), refused], [admission(GROUP, "n1", pod_set="pod")], {GROUP: 1})
-    assert known.states[GROUP].awaits_timeout
+    assert known.states[GROUP].look_at == 0
     assert [list(part) for part in known.refresh_in_slices(NOW, size=1)] == [[GROUP]]
 
 

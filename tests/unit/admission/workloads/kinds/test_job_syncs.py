@@ -28,21 +28,25 @@ def test_a_job_lacks_pods_that_could_run_at_once(
 ) -> None:
     taken = admission(JOB, "n1 n1", started=started)
     found = state_of(fact, [released(name, None) for name in pods], [taken])
-    assert found.pods_seen is not lacks
+    assert found.remembered.pods_seen is not lacks
 
 
 def test_a_pod_that_is_deleted_while_its_job_goes_on_is_lacked_until_its_successor_is_seen() -> None:
     fact, taken = job(2, directed=ONE), admission(JOB, "n1 n1", started=True)
     pods = [released("a", None, "n1"), released("b", None, "n1", deleting=True)]
-    assert not state_of(fact, pods, [taken]).pods_seen
-    assert state_of(fact, [*pods, released("c", None)], [taken]).pods_seen
+    assert not state_of(fact, pods, [taken]).remembered.pods_seen
+    assert state_of(fact, [*pods, released("c", None)], [taken]).remembered.pods_seen
 
 
 @pytest.mark.parametrize("fact", [None, job(2, directed=ONE, deleting=True)], ids=["gone", "being deleted"])
 def test_a_pod_that_ends_after_its_job_was_deleted_is_not_waited_for(fact: WorkloadFact | None) -> None:
     ends = released("a", None, "n1", deleting=True)
     found = state_of(fact, [ends], [admission(JOB, "n1 n1", started=True)], pods_seen=True)
-    assert (found.ended, found.stopping_since, found.pods_seen) == ({ONE: frozenset({1})}, 0, True)
+    assert (found.ended, found.remembered.stopping_since, found.remembered.pods_seen) == (
+        {ONE: frozenset({1})},
+        0,
+        True,
+    )
 
 
 def test_an_index_that_a_job_has_no_more_may_still_get_its_pod() -> None:
@@ -56,7 +60,12 @@ def test_a_job_that_lacked_a_pod_when_it_was_made_smaller_may_still_get_it() -> 
     fact, taken = job(1, directed=ONE), admission(JOB, "n1 n1 n1", started=True)
     pods = [released("a", None, "n1")]
     found = state_of(fact, pods, [taken])
-    assert (found.ended, found.is_stopped, found.stopping_since, found.look_at) == ({}, False, NOW, NOW + 11)
+    assert (found.ended, found.is_stopped, found.remembered.stopping_since, found.look_at) == (
+        {},
+        False,
+        NOW,
+        NOW + 11,
+    )
     later = state_of(fact, pods, [taken], now=NOW + 11, stopping_since=NOW)
     assert (later.ended, later.is_stopped) == ({ONE: frozenset({1, 2})}, True)
     awaited = {ONE: frozenset({0, 1, 2})}

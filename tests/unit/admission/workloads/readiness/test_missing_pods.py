@@ -95,12 +95,15 @@ def test_a_gang_of_which_no_pod_is_made_again_goes_back_whole_with_what_is_missi
 def test_the_time_runs_from_the_first_needed_pod_that_was_lost_and_ends_when_none_is_missing() -> None:
     fact, taken = volcano_job(2), ready(VOLCANO)
     first = state_of(fact, [WORKER], [taken], now=NOW)
-    assert (first.missing_since, first.look_at) == ({ONE: MissingSince(seat=NOW, needed=NOW)}, TOLD)
-    both = state_of(fact, [], [taken], now=NOW + 50, missing_since=first.missing_since)
-    assert both.missing_since == first.missing_since
+    assert (first.remembered.missing_since, first.look_at) == (
+        {ONE: MissingSince(seat=NOW, needed=NOW)},
+        TOLD,
+    )
+    both = state_of(fact, [], [taken], now=NOW + 50, missing_since=first.remembered.missing_since)
+    assert both.remembered.missing_since == first.remembered.missing_since
     whole = [WORKER, released("train-1", "worker/1", "n2", owner=VOLCANO)]
-    again = state_of(fact, whole, [taken], now=NOW + 60, missing_since=both.missing_since)
-    assert (again.missing_since, again.problem, again.look_at) == ({}, None, None)
+    again = state_of(fact, whole, [taken], now=NOW + 60, missing_since=both.remembered.missing_since)
+    assert (again.remembered.missing_since, again.problem, again.look_at) == ({}, None, None)
 
 
 def test_a_gang_that_lacks_one_of_the_pods_it_needs_goes_back_too() -> None:
@@ -140,7 +143,7 @@ def test_an_elastic_gang_that_has_as_many_pods_as_it_needs_goes_on() -> None:
     fact = volcano_job(2, minimum=1)
     found = state(fact, [WORKER], ready(VOLCANO), now=NOW + 10**6)
     assert not found.evictable
-    assert found.missing_since == {ONE: MissingSince(seat=NOW, needed=0)}
+    assert found.remembered.missing_since == {ONE: MissingSince(seat=NOW, needed=0)}
     assert message(found).endswith("worker/1; the others go on, and the seats are kept")
 
 
@@ -171,7 +174,7 @@ def test_members_that_are_done_are_part_of_the_gang_still() -> None:
 )
 def test_a_job_that_ends_lacks_nothing(fact: Any) -> None:
     found = state(fact, [], ready(JOB))
-    assert (found.evictable, found.problem, found.missing_since) == ({}, None, {})
+    assert (found.evictable, found.problem, found.remembered.missing_since) == ({}, None, {})
 
 
 def test_a_job_whose_controller_has_not_seen_its_pods_go_keeps_its_seats() -> None:
@@ -215,7 +218,7 @@ def test_the_world_remembers_when_pods_were_lost_and_looks_again_when_the_time_i
     assert set(known.freeze(OVER).evictable) == {ONE}
     see(known, pods[0], pods[1], now=OVER)
     assert not known.states[VOLCANO].evictable
-    assert not known.states[VOLCANO].missing_since
+    assert not known.states[VOLCANO].remembered.missing_since
 
 
 def test_another_policy_of_the_queue_counts_at_once() -> None:

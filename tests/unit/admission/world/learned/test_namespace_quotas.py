@@ -241,7 +241,7 @@ def test_a_gang_goes_back_when_others_have_taken_the_room_for_its_pods() -> None
     assert not known.states[JOB].evictable, "two may still be made"
     see(known, quota(6, 5))
     assert not known.states[JOB].evictable, "the last pod was made a moment ago"
-    assert known.states[JOB].awaits_timeout
+    assert known.states[JOB].look_at == 0
     known.refresh(NOW + GRACE)
     (rollback,) = known.states[JOB].evictable.values()
     assert rollback.code is ReasonCode.NAMESPACE_QUOTA

@@ -350,7 +350,7 @@ def test_pods_that_wait_for_others_without_seats_are_missed() -> None:
     then = {**replicated("train", parallelism=2), "dependsOn": [{"name": "prepare", "status": "Complete"}]}
     found = fact(WorkloadKind.JOB_SET, {"replicatedJobs": [replicated("prepare"), then]}, suspended=False)
     taken = admission(found.key, "n1 n1", pod_set="train", started=True, ready=True)
-    [missing] = state_of(found, (), [taken]).missing_since.values()
+    [missing] = state_of(found, (), [taken]).remembered.missing_since.values()
     assert missing.needed
 
 
