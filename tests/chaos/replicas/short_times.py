@@ -66,7 +66,6 @@ _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (repeated_writes, "EXPECTATION_SECONDS", _EXPECTED),
     (work_queue, "LONGEST_PAUSE", _PAUSE),
     (dry_runs, "LONGEST_PAUSE", _PAUSE),
-    (awaited_seats, "LONGEST_PAUSE", _PAUSE),
     (unseen_pods, "LONGEST_PAUSE", _PAUSE),
     (recreate, "_UNSEEN", 2.5 * PACE),
     (status, "_AFTER_FAILURE", 0.5),
