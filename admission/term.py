@@ -220,7 +220,7 @@ class LeaderTerm:
         self.informers.drain()
         async for objects in slices(world.devices.resolved(self.informers.everything())):
             world.put(objects)
-        world.begin(rows.queues, rows.nodes, ())
+        world.drop_gone(rows.queues, rows.nodes)
         return world
 
     async def _freeze_what_is_read(self) -> None:

@@ -328,13 +328,10 @@ class Deadlines:
         self._at: dict[WorkloadKey, int] = {}
         #: Soonest first; what is not in ``_at`` is outdated.
         self._heap: list[tuple[int, WorkloadKey]] = []
-        #: Workloads for which another outcome follows from another policy of their queue.
-        self.policy_dependents: set[WorkloadKey] = set()
 
-    def put(self, key: WorkloadKey, at: int | None, *, follows_policy: bool = False) -> None:
+    def put(self, key: WorkloadKey, at: int | None) -> None:
         """The second at which a workload is to be looked at again, the next time if it is over; None if not before
         something changes."""
-        (self.policy_dependents.add if follows_policy else self.policy_dependents.discard)(key)
         if at is None:
             self._at.pop(key, None)
         elif self._at.get(key) != at:

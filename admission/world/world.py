@@ -157,14 +157,8 @@ class World:
         seen = (self.seen_ends, self.larger_pods, self.avoided_nodes, self.refused_nodes)
         return (self.ledger, self.volcano_jobs, self.admission_index, self.aside, *seen)
 
-    def begin(
-        self,
-        queues: Iterable[QueueName],
-        nodes: Iterable[NodeName],
-        changes: Sequence[Change],
-    ) -> None:
-        """Begin with everything there is now; queues and nodes stored earlier that are gone are to be removed."""
-        self.observe(changes)
+    def drop_gone(self, queues: Iterable[QueueName], nodes: Iterable[NodeName]) -> None:
+        """Of these queues and nodes, stored earlier, those that are gone are to be removed: all there is was seen."""
         for name in queues:
             if name not in self.queues:
                 self.unsaved.queues[name] = None
@@ -487,7 +481,8 @@ class World:
         for timed in self._timed():
             self.dirty.update(timed.expire(now))
         changed = self.queue_permissions.changed()
-        self.dirty |= changed.told | (changed.by_policy & self._deadlines.policy_dependents)
+        of_policy = changed.by_policy & self.states.keys()
+        self.dirty |= changed.told | {key for key in of_policy if self.states[key].follows_policy}
         for part in parts(list(self.dirty), size, self.weight):
             self.dirty.difference_update(part)
             for key in sorted(part, key=attrgetter("kind", "uid")):
@@ -523,7 +518,7 @@ class World:
             return
         self.states[key] = state
         self.unsaved.departed.pop(key, None)
-        self._deadlines.put(key, state.look_at, follows_policy=state.follows_policy)
+        self._deadlines.put(key, state.look_at)
         if key not in self.ledger.arrivals:
             self.unsaved.arrivals[key] = None
         elif before is None or before.described() != state.described():

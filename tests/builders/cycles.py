@@ -20,7 +20,8 @@ async def begun_world(database: Database, facts: Iterable[Fact]) -> World:
     async with database.snapshot() as tx:
         rows = await load_world(tx)
     world = World(rows, Timeouts())
-    world.begin(rows.queues, rows.nodes, [seen(fact) for fact in facts])
+    world.observe([seen(fact) for fact in facts])
+    world.drop_gone(rows.queues, rows.nodes)
     return world
 
 

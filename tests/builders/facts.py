@@ -208,7 +208,7 @@ def world(
     """A world that has just begun with these facts and rows."""
     rows = WorldRows(admissions=admissions, arrivals=arrivals or {})
     begun = World(rows, Timeouts(**{"refusal_grace": GRACE, **timeouts}))
-    begun.begin((), (), _changes(facts))
+    begun.observe(_changes(facts))
     begun.refresh(NOW)
     return begun
 

@@ -65,7 +65,7 @@ class Recreations:
             admissions=[taken], arrivals={self.group: 1}, recreations=tuple(self.stored.values())
         )
         self.world = World(rows, Timeouts())
-        self.world.begin((), (), self.cluster.watch.list_anew(self.cluster.objects))
+        self.world.observe(self.cluster.watch.list_anew(self.cluster.objects))
         self.handed_in: list[Change] = []
         self.recreate = RecreationWriter(
             cast(Client, self.api),
@@ -335,7 +335,7 @@ async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
         "spec": {"containers": [], "schedulingGates": [{"name": names.GATE}]},
     }
     new = WorkloadKey(WorkloadKind.POD, cluster.create_pod(json.dumps(manifest).encode()))
-    world.begin((), (), cluster.watch.list_anew(cluster.objects))
+    world.observe(cluster.watch.list_anew(cluster.objects))
     world.refresh(0)
     assert world.recreations.unsaved == {"old": None}
     assert world.recreations.successions == {new: old}

@@ -48,7 +48,7 @@ class _World:
         self.world = World(WorldRows(), Timeouts())
         self.jobs = VolcanoJobController(PodRules())
         self.admitted: dict[WorkloadKey, int] = {}
-        self.world.begin((), (), self.informers.everything())
+        self.world.observe(self.informers.everything())
 
     def turn(self, now: int) -> None:
         """Look, decide, take the plan in, and say what must be written."""
@@ -149,7 +149,8 @@ async def leads(database: Database, objects: Sequence[Hostile]) -> None:
     async with database.snapshot() as tx:
         rows = await load_world(tx)
     world, jobs, now = World(rows, Timeouts()), VolcanoJobController(PodRules()), [NOW]
-    world.begin(rows.queues, rows.nodes, told([*OTHERS, *objects]).everything())
+    world.observe(told([*OTHERS, *objects]).everything())
+    world.drop_gone(rows.queues, rows.nodes)
     cycle = Cycle(
         database,
         term,

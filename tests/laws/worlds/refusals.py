@@ -130,7 +130,7 @@ class Life:
             launcher = PodSet(name=LAUNCHER, count=1, takes=gpus(0), nodes=place)
             self.fact = replace(self.fact, minimum=self.pods + 1, pod_sets=(*self.fact.pod_sets, launcher))
         self.world = World(WorldRows(), Timeouts(refusal_grace=GRACE))
-        self.world.begin((), (), [seen(queue(TEAM)), *map(seen, self.nodes.values())])
+        self.world.observe([seen(queue(TEAM)), *map(seen, self.nodes.values())])
         levels = TopologyFact(name="t", levels=(ZONE, RACK, HOST))
         self.world.observe([Change(FactKind.TOPOLOGY, "t", levels), seen(self.fact)])
         self.world.number({VOLCANO: 1})

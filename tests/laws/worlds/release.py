@@ -54,7 +54,7 @@ class Leader:
     def __post_init__(self) -> None:
         client = cast(Client, self.api)
         self.world = World(WorldRows(), TIMEOUTS)
-        self.world.begin((), (), self.cluster.watch.list_anew(self.cluster.objects))
+        self.world.observe(self.cluster.watch.list_anew(self.cluster.objects))
 
         def requeue(key: WorkloadKey) -> None:
             self.world.mark_dirty(key)

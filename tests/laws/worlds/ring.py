@@ -129,7 +129,8 @@ class Ring:
         async with self.database.snapshot() as tx:
             rows = await load_world(tx)
         world = World(rows, PATIENCE)
-        world.begin(rows.queues, rows.nodes, facts)
+        world.observe(facts)
+        world.drop_gone(rows.queues, rows.nodes)
         await recall(self.database, world)
         await look_back(self.database, world, self.cluster.now)
         return world

@@ -392,7 +392,8 @@ def test_a_new_leader_knows_where_a_removed_queue_counted() -> None:
         parents={QueueName("parent"): QueueName("root"), QueueName("team"): QueueName("parent")},
     )
     known = World(rows, Timeouts())
-    known.begin(rows.queues, (), [seen(queue("parent"))])
+    known.observe([seen(queue("parent"))])
+    known.drop_gone(rows.queues, ())
     found = known.freeze(NOW).queues
     assert found[QueueName("team")].parent == "parent"
     assert not found[QueueName("parent")].removed

@@ -38,7 +38,7 @@ def begun(taken: Admission, *pods: Any, minimum: int = 2, refused: Reason | None
     world = World(rows, Timeouts(refusal_grace=GRACE))
     world.refusals = {VOLCANO: refused or refusal()}
     facts = (node("n1"), volcano_job(2, minimum=minimum), SQUATTER, *pods)
-    world.begin((), (), [seen(fact) for fact in facts])
+    world.observe([seen(fact) for fact in facts])
     world.refresh(NOW)
     return world
 
