@@ -29,16 +29,15 @@ from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.node_recovery.recovery_loop import NodeRecovery
 from admission.kube.provisioning import ProvisioningLoop
 from admission.kube.watch.api_server_contact import ApiServerContact
-from admission.kube.watch.informers import Informers
+from admission.kube.watch.informers import Informers, VolumeInformers
 from admission.kube.watch.lag import Lag, lag_of
 from admission.kube.watch.unseen_pods import UnseenPods
-from admission.kube.watch.volume_informers import VolumeInformers
 from admission.kube.writers.automatic_groups import AutomaticGroups
 from admission.kube.writers.dry_runs import DryRunWriter
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.repeated_writes import RepeatedWrites, command_deleted, finalizer_removed
-from admission.kube.writers.root_condition import write_root_condition
+from admission.kube.writers.status import write_root_condition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease, LedgerGuard, lease_clock

@@ -4,8 +4,8 @@ Nothing here raises for what a user wrote. What depends on other objects is adde
 Whatever a pod says, its use of its node is counted: a fact of some kind is made of each.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -14,7 +14,6 @@ from admission.decode.devices.resource_claims import claims_of
 from admission.decode.fields import condition, defect, explained, one, other_gates, seconds
 from admission.decode.ignored_values import ignored_in_template
 from admission.decode.interruption import conduct_of, image_of
-from admission.decode.pod_readiness import readiness_of
 from admission.decode.pod_rules import PodOwner, template_labels, with_rules
 from admission.decode.topology_requests import pod_shape_of
 from admission.decode.volumes import volumes_of
@@ -320,3 +319,70 @@ def _exit_code(status: WirePodStatus) -> int | None:
 
 def _containers(status: WirePodStatus) -> tuple[WireContainerStatus, ...]:
     return (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+
+
+#: Characters of what a kubelet says about one container.
+_LONGEST_WORDS: Final = 200
+
+#: What every container waits for while it starts.
+_STARTING: Final = frozenset(("ContainerCreating", "PodInitializing"))
+
+
+class PodReadiness(NamedTuple):
+    """How far a pod is on its way to be ready; the fields are those of a PodFact."""
+
+    since: int | None
+    waits_for: str
+    bound_at: int
+
+
+_UNKNOWN_READINESS: Final = PodReadiness(None, "", 0)
+
+
+def readiness_of(status: WirePodStatus) -> PodReadiness:
+    """What the conditions and containers of a pod say.
+
+    A container that has completed need not be ready: Kubernetes calls a pod with one unready, though all of it does
+    what it should.
+    """
+    if not status.conditions:
+        return _UNKNOWN_READINESS
+    bound, ready = condition(status.conditions, "PodScheduled"), condition(status.conditions, "Ready")
+    bound_at = seconds(bound.last_transition_time) if bound is not None and bound.status == "True" else 0
+    if ready is not None and (ready.status == "True" or _all_do_well(status)):
+        return PodReadiness(seconds(ready.last_transition_time), "", bound_at)
+    return PodReadiness(None, one(next(_obstacles(status), "")), bound_at)
+
+
+def _all_do_well(status: WirePodStatus) -> bool:
+    containers = status.container_statuses or ()
+    return status.phase == "Running" and bool(containers) and all(map(_does_well, containers))
+
+
+def _does_well(container: WireContainerStatus) -> bool:
+    ended = container.state.terminated if container.state is not None else None
+    return container.ready or (ended is not None and ended.exit_code == 0)
+
+
+def _obstacles(status: WirePodStatus) -> Iterator[str]:
+    """What its containers wait for, in the order in which they start."""
+    for container in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        waiting = container.state.waiting if container.state is not None else None
+        if waiting is not None and waiting.reason and waiting.reason not in _STARTING:
+            yield _told(waiting.reason, waiting.message)
+        elif waiting is None and container.restart_count and not container.ready:
+            yield _told(_reason_of_end(container), None)
+
+
+def _reason_of_end(container: WireContainerStatus) -> str:
+    """A container that ended a moment ago, or was started again and is not ready."""
+    times = f"{container.restart_count} restarts"
+    ended = container.state.terminated if container.state is not None else None
+    if ended is None or ended.exit_code == 0:
+        return times
+    return f"{ended.reason or 'Error'}, exit code {ended.exit_code}, {times}"
+
+
+def _told(reason: str, message: str | None) -> str:
+    text = f"{reason}: {message}" if message else reason
+    return shortened(" ".join(text.replace("\0", " ").split()), _LONGEST_WORDS)

@@ -167,7 +167,7 @@ class WorkloadFact:
     #: By pod set; of a kind with several whose status says it.
     progress: Mapping[str, PodSetProgress] = field(default_factory=lambda: NOTHING_BY_NAME)
     group: GroupRequest = NO_GROUP_REQUEST
-    #: Labels of the pods by pod set, without those that are made for one Job (``admission.workloads.pod_labels``).
+    #: Labels of the pods by pod set, without those that are made for one Job (``admission.world.pod_relations``).
     pod_labels: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=lambda: NOTHING_BY_NAME)
     #: Digests of the templates of ``pod_sets``, in their order; "": one cannot be read. Empty: a PodGroup, or ended.
     templates: tuple[str, ...] = ()

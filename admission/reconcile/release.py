@@ -17,10 +17,10 @@ import msgspec
 
 from admission.facts.pods import PodFact
 from admission.facts.workloads import JobRevision, WorkloadFact
-from admission.reconcile.operator_jobs import resumed, suspended
 from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import SUSPENDED, Holding, support_of
 from admission.workloads.kinds.batch_job import FAILING, UNSTARTED
+from admission.workloads.kinds.members import member_text
 from admission.workloads.seats import may_be_seated, may_take
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
@@ -30,8 +30,10 @@ from queues.api.api_resources import PODS, ApiResource, ObjectRef
 from queues.api.json_patch import Step, escaped, expect, steps_of
 from queues.api.node_affinity import own_affinity, pinned_affinity
 from queues.api.reading.user_values import LARGEST_AFFINITY
+from queues.api.types.workload_kind import Path
+from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.resources import NOTHING, devices_text
-from queues.workload import AdmissionId, NodeName
+from queues.workload import AdmissionId, NodeName, QueueName
 
 #: Intent of the order that removes a pod that counts as gone though no kubelet confirmed its end.
 LOST: Final = "lost"
@@ -491,3 +493,50 @@ def json_patch(order: Order, existing: Collection[str] | None = None) -> list[St
         tests.append(expect("/spec/schedulingGates", [{"name": names.GATE}]))
         changes = {"metadata": {part: order.body["metadata"][part] for part in _WRITTEN}, **changes}
     return [*tests, *steps_of(changes, order.existing if existing is None else existing)]
+
+
+# ── objects that operators make pods of ─────────────────────────────────────────────────────────────────────────
+
+_SUSPEND = {description.kind: description.suspend for description in OPERATOR_KINDS}
+
+
+def suspend_of(fact: WorkloadFact) -> Path:
+    """Fields from an object to the one that suspends it."""
+    return _SUSPEND.get(fact.key.kind, ("spec", "suspend"))
+
+
+def resumed(fact: WorkloadFact, queue: QueueName) -> Mapping[str, Any]:
+    """The changes that resume an object: its pods come up gated, and say which pod set they are of."""
+    changes: dict[str, Any] = {}
+    _put(changes, suspend_of(fact), False)
+    templates = () if fact.revision is None else fact.revision.templates
+    for pods, path in zip(fact.pod_sets, templates, strict=False):
+        member = member_text(fact.key, fact.name, pods.name)
+        written = {"labels": {names.QUEUE_LABEL: queue}, "annotations": {names.MEMBER_OF: member}}
+        if path[-1].isdecimal():
+            # Elements of a list are replaced with all of it: the first of them makes it.
+            infos = path[:-1]
+            _put(changes, infos, [*(_at(changes, infos) or ()), written])
+        else:
+            _put(changes, path, written)
+    return changes
+
+
+def suspended(fact: WorkloadFact) -> Mapping[str, Any]:
+    """The changes that suspend an object."""
+    changes: dict[str, Any] = {}
+    _put(changes, suspend_of(fact), True)
+    return changes
+
+
+def _at(changes: Mapping[str, Any], path: Path) -> Any:
+    found: Any = changes
+    for name in path:
+        found = None if found is None else found.get(name)
+    return found
+
+
+def _put(changes: dict[str, Any], path: Path, value: Any) -> None:
+    for name in path[:-1]:
+        changes = changes.setdefault(name, {})
+    changes[path[-1]] = value

@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from admission.facts.volcano_jobs import JobSpec
 from admission.kube.client.client import Client
-from admission.volcano_jobs.companions import Companion
-from admission.volcano_jobs.group import group_of
+from admission.volcano_jobs.companions import Companion, group_of
 from admission.volcano_jobs.plugins.ssh import with_keys
 from admission.wire import Bare
 from queues.api.api_resources import POD_GROUPS, ApiResource

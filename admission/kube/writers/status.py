@@ -6,7 +6,7 @@ A status that changes again before its turn comes is written once. What failed i
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from time import time
 from typing import Any, Final, NoReturn
@@ -18,10 +18,20 @@ from admission.kube.client.client import Client
 from admission.kube.client.errors import is_of_another_uid
 from admission.kube.writers.awaited_seats import may_have_happened
 from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter
-from admission.reconcile.status import Document, StatusWanted, merge_patch, only_numbers, settled, with_others
+from admission.reconcile.status import (
+    Document,
+    StatusWanted,
+    deciding_condition,
+    merge_patch,
+    only_numbers,
+    settled,
+    with_others,
+)
 from admission.wire import Bare
-from queues.api.api_resources import ObjectRef
+from queues.api.api_resources import QUEUES, ObjectRef
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, NotFound
+from queues.plan import Reason
+from queues.quota.queue import ROOT
 
 _log = logging.getLogger(__name__)
 
@@ -281,3 +291,28 @@ def _is_overwritten(known: _Known, wanted: StatusWanted, now: float) -> bool:
     state = known.status.get("state")
     phase = known.status.get("phase") or (state.get("phase") if isinstance(state, dict) else state) or ""
     return phase != wanted.seen
+
+
+#: Seconds for which a term waits for it.
+_ROOT_PATIENCE: Final = 2.0
+
+
+async def write_root_condition(client: Client, check_lease: Callable[[], None], failing: Reason) -> None:
+    """Say on root what fails and what to do, before a term that may fail at once; nothing is written if it says so
+    already. While a term makes turns, the condition is part of the queue's status as any other (``status_loop``).
+
+    ``check_lease`` raises Fenced once the lease is not certain. Raises Fenced.
+    """
+    path = QUEUES.path(name=ROOT)
+    condition = replace(deciding_condition(failing), follows_message=True)
+    try:
+        async with asyncio.timeout(_ROOT_PATIENCE):
+            found = msgspec.json.decode(await client.get(path), type=_Object)
+            before, uid = found.status or {}, found.metadata.uid
+            ref = ObjectRef(resource=QUEUES, name=ROOT, uid=uid)
+            wanted = StatusWanted(ref=ref, conditions=(condition,), kept=tuple(before))
+            if patch := merge_patch(before, settled(wanted, before, int(time()))):
+                body = {"metadata": {"uid": uid}, "status": patch}
+                await client.patch(f"{path}/status", body, brief=True, check_lease=check_lease)
+    except (ApiError, TimeoutError) as error:
+        _log.info("condition of root not written", extra={"why": str(error) or "no answer in time"})

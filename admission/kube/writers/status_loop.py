@@ -20,9 +20,8 @@ from admission.reconcile.events import (
     evicted_events,
     overruled_event,
 )
-from admission.reconcile.queue_states import QueueStatuses
 from admission.reconcile.status import StatusWanted
-from admission.reconcile.world_status import WorldStatuses
+from admission.reconcile.world_status import QueueStatuses, WorldStatuses
 from admission.turn_report import TurnReport
 from admission.world.node_closures import ClosureState
 from queues.slices import slices

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from admission.kube.client.client import Client
-from admission.kube.writers.root_condition import write_root_condition
+from admission.kube.writers.status import write_root_condition
 from queues.errors import Fenced
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode

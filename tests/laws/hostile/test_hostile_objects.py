@@ -14,11 +14,10 @@ from admission.cycle import Cycle
 from admission.engine.decide import Memo, decide
 from admission.facts.cluster import HyperNodeFact, QueueFact
 from admission.reconcile.events import waiting_event
-from admission.reconcile.queue_states import QueueStatuses
 from admission.reconcile.release import orders_for
 from admission.reconcile.status import merge_patch, settled
 from admission.reconcile.volcano_jobs import VolcanoJobController
-from admission.reconcile.world_status import WorldStatuses
+from admission.reconcile.world_status import QueueStatuses, WorldStatuses
 from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.agent.health.conditions import UNHEALTHY, ConditionType
-from admission.decode.devices.device_faults import device_fault
+from admission.decode.devices.node_devices import device_fault
 from admission.facts.devices import DeviceFault
 from admission.wire import WireCondition
 from tests.tables import with_rows

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.decode.pod_readiness import PodReadiness, readiness_of
+from admission.decode.pods import PodReadiness, readiness_of
 from admission.wire import WirePodStatus
 
 AT, AT_SECONDS = "2027-01-15T08:00:00Z", 1_800_000_000

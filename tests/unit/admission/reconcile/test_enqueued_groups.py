@@ -9,8 +9,7 @@ from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import FlavorFact
 from admission.facts.workloads import GroupRequest, WorkloadFact
 from admission.reconcile.enqueued_groups import EnqueuedGroups
-from admission.reconcile.queue_states import QueueStatuses
-from admission.reconcile.world_status import WorldStatuses
+from admission.reconcile.world_status import QueueStatuses, WorldStatuses
 from admission.world.world import World
 from queues.admissions import AdmissionState, Claim, Seat
 from queues.plan import Reason

@@ -9,8 +9,7 @@ from admission.engine.memo import Memo
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import NamespaceFact, QueueFact
 from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
-from admission.reconcile.queue_states import QueueStatuses
-from admission.reconcile.world_status import WAYS_OUT, WorldStatuses
+from admission.reconcile.world_status import WAYS_OUT, QueueStatuses, WorldStatuses
 from admission.world.world import World
 from queues.plan import Reason
 from queues.quota.queue import QueuePolicy

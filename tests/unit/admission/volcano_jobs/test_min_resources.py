@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.facts.volcano_jobs import JobSpec, TaskSpec
-from admission.volcano_jobs.group import counted_pods, group_of, min_resources
+from admission.volcano_jobs.companions import counted_pods, group_of, min_resources
 from tests.builders.volcano_jobs import read_job
 from tests.tables import named_rows
 

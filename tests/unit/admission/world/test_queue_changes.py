@@ -9,7 +9,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
-from admission.reconcile.queue_states import QueueStatuses
+from admission.reconcile.world_status import QueueStatuses
 from admission.world.world import World
 from queues.quota import effective_limits
 from queues.quota.queue import ROOT, Limits, QueuePolicy

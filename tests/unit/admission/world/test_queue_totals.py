@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from admission.facts.pods import PodFact, PodPhase
-from admission.reconcile.queue_states import QueueStatuses
-from admission.reconcile.world_status import WorldStatuses
+from admission.reconcile.world_status import QueueStatuses, WorldStatuses
 from admission.world.queues import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState

@@ -6,8 +6,7 @@ import pytest
 
 from admission.facts.changes import Change
 from admission.facts.cluster import NamespaceFact
-from admission.reconcile.queue_states import QueueStatuses
-from admission.reconcile.world_status import WorldStatuses
+from admission.reconcile.world_status import QueueStatuses, WorldStatuses
 from admission.world.world import World
 from queues.admissions import Admission, AdmissionState
 from queues.quota.queue import ROOT
