@@ -35,7 +35,6 @@ from admission.wire import (
 from queues.api import names
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
 from queues.api.bounds import Excess, within_bounds
-from queues.api.quota.loans import loans_of
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
     UserValues,
@@ -97,7 +96,6 @@ def queue_fact(raw: bytes) -> QueueFact:
         changed_by=shortened(annotations.get(names.CHANGED_BY, "")),
         document={"spec": document.get("spec") or {}, **({"reason": reason} if reason else {})},
         without_effect=without_effect,
-        loans=() if queue.broken else loans_of(document.get("spec") or {}),
         shown=str(shown),
         unread=unread(beyond),
         ledger=ledger,

@@ -9,7 +9,6 @@ from queues.flavor_growth import FlavorGrowth
 from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
 from queues.node_closures import ClosureKind, NodeClosure
-from queues.quota.loans import Loan
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources
 from queues.workload import DevicePlaces, FlavorName, NodeName, QueueName, Requirement, Taint, WorkloadKey
@@ -91,8 +90,6 @@ class QueueFact:
     uid: str
     changed_by: str = ""
     document: Mapping[str, object] = field(default_factory=dict)
-    #: What it lends to other queues, ended loans included.
-    loans: tuple[Loan, ...] = ()
     #: What it says to no effect, in words.
     without_effect: tuple[str, ...] = ()
     #: The state in its status; "": none.
@@ -104,7 +101,7 @@ class QueueFact:
 
     def decides(self) -> tuple[object, ...]:
         """What of it is stored or decided by, and not in its status."""
-        return self.queue, self.uid, self.changed_by, self.document, self.loans
+        return self.queue, self.uid, self.changed_by, self.document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

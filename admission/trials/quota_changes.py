@@ -11,7 +11,6 @@ from typing import Any, Final
 from admission.engine.snapshot import Snapshot
 from admission.facts.cluster import QueueFact
 from queues.api.names import SCHEDULING_VOLCANO
-from queues.api.quota.loans import loans_of
 from queues.api.quota.quota_changes import ROOT_HAS_NO_LIMITS, Changes, limit_asked, with_whole_names
 from queues.api.quota.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
 from queues.api.resource_names import NoSuchResource, usual_name
@@ -21,7 +20,7 @@ from queues.api.validation.tenant_rules import QueueChange, Requester, TenantTre
 from queues.api.validation.validation import violations_of
 from queues.errors import InvalidDocument, MusterError
 from queues.quota.accounts import Account
-from queues.quota.loans import LoansInForce, loans_in_force
+from queues.quota.loans import loans_in_force
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.read_api.trials import QueuePatchBody, TrialRequestBody
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
@@ -149,12 +148,7 @@ def with_quota(snapshot: Snapshot, asked: TrialRequestBody, facts: QueueFacts) -
         name = QueueName(patch.queue)
         warnings += _checked(patch, {**later, name: before_each[name]}, by, snapshot.now)
         before_each[name] = _written(name, before_each[name], patch)
-    lent = [_lent(each, snapshot.now) for each in (facts, later)]
-    _check_loans(lent[1], facts, later)
-    counted = [
-        {name: fact.queue for name, fact in each.items()} | dict(loans.queues)
-        for each, loans in zip((facts, later), lent, strict=True)
-    ]
+    counted = [_counted(each, facts, snapshot.now) for each in (facts, later)]
     names = dict.fromkeys((*(QueueName(each.queue) for each in patches), *sorted(counted[0])))
     queues, notes = dict(snapshot.queues), list[str]()
     for name in names:
@@ -250,27 +244,25 @@ def _written(name: QueueName, fact: QueueFact, patch: QueuePatchBody) -> QueueFa
         raise RefusedChange(why=f"Change of queue {name}: {error}") from error
     return replace(
         fact,
-        queue=replace(fact.queue, limits=queue.limits, flavors=queue.flavors, broken=queue.broken),
+        queue=replace(
+            fact.queue, limits=queue.limits, flavors=queue.flavors, loans=queue.loans, broken=queue.broken
+        ),
         document={**fact.document, "spec": document["spec"]},
-        loans=loans_of(document["spec"]),
     )
 
 
-def _lent(facts: QueueFacts, now: int) -> LoansInForce:
-    """The loans that last, and what queues deserve by them."""
+def _counted(facts: QueueFacts, before: QueueFacts, now: int) -> dict[QueueName, Queue]:
+    """The queues as they count. Raises RefusedChange: a loan that is new since ``before`` does not count in full."""
     stated = {name: fact.queue for name, fact in facts.items()}
-    return loans_in_force(stated, {name: fact.loans for name, fact in facts.items() if fact.loans}, now)
-
-
-def _check_loans(lent: LoansInForce, before: QueueFacts, after: QueueFacts) -> None:
-    """Raises RefusedChange: a new loan would not count in full. ``lent``: of the queues ``after`` the changes."""
+    lent = loans_in_force(stated, now)
     for each in lent.loans:
         lender, loan = each.lender, each.loan
-        if each.problem and after[lender].loans.count(loan) > before[lender].loans.count(loan):
+        if each.problem and stated[lender].loans.count(loan) > before[lender].queue.loans.count(loan):
             raise RefusedChange(
                 why=f"A loan of {loan.account.amount(loan.units)} from {lender} to {loan.to} would not count in "
                 f"full: {each.problem}."
             )
+    return stated | dict(lent.queues)
 
 
 def _unknown_resources(snapshot: Snapshot, before: QueueFacts, after: QueueFacts) -> Iterator[str]:

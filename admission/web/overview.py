@@ -22,7 +22,6 @@ from admission.web.reader import EVERYTHING, Sight, UnknownName
 from queues.api.model import seconds_of
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.quota.access_limits import PER_USER, access_limits_of, field_of
-from queues.api.quota.loans import loans_of
 from queues.api.quota.quota_document import Spec
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
@@ -30,8 +29,8 @@ from queues.json_values import value_at
 from queues.order.policies import by_user, counts_use, small_first, urgency
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage, PastUse
-from queues.quota.loans import Loan, LoanInForce, loans_in_force
-from queues.quota.queue import ROOT, Queue
+from queues.quota.loans import LoanInForce, loans_in_force
+from queues.quota.queue import ROOT, Loan, Queue
 from queues.quota.tree import QueueTree
 from queues.read_api import bodies
 from queues.reason_codes import ReasonCode
@@ -81,7 +80,7 @@ class Overview:
 def queue_bodies(overview: Overview, past: Mapping[QueueName, QueuePast]) -> tuple[bodies.QueueBody, ...]:
     """All queues as answers show them, parents first."""
     lines = overview.lines
-    shown = with_loans(tree(lines, past), lines, overview.tree.queues, overview.now)
+    shown = with_loans(tree(lines, past), overview.tree.queues, overview.now)
     return with_access_limits(shown, lines)
 
 
@@ -325,15 +324,11 @@ def past_by_queue(
 
 
 def with_loans(
-    shown: Iterable[bodies.QueueBody],
-    lines: Iterable[QueueLine],
-    queues: Mapping[QueueName, Queue],
-    now: int,
+    shown: Iterable[bodies.QueueBody], queues: Mapping[QueueName, Queue], now: int
 ) -> tuple[bodies.QueueBody, ...]:
     """Queues with the loans that last at ``now``, in seconds. ``queues``: with the limits that they state."""
-    loans = {line.name: found for line in lines if (found := loans_of(line.document.get("spec") or {}))}
     of_queue: dict[str, list[bodies.LoanInForceBody]] = {}
-    for each in loans_in_force(queues, loans, now).loans if loans else ():
+    for each in loans_in_force(queues, now).loans:
         for name in (each.lender, each.loan.to):
             of_queue.setdefault(name, []).append(_in_force(each))
     return tuple(

@@ -69,7 +69,7 @@ class QueueFacts:
         # Statuses change every few seconds, and the tree goes by identity.
         self._stated[name] = fact.queue if before is None or before.queue != fact.queue else before.queue
         self._removed.pop(name, None)
-        if before is None or (before.queue, before.loans) != (fact.queue, fact.loans):
+        if before is None or before.queue != fact.queue:
             self._put.add(name)
             self._over_time = None
         return fact if name in self._put else self._counted(name)
@@ -89,9 +89,7 @@ class QueueFacts:
             return {}
         before, put = self._loans.queues, self._put
         self._put = set()
-        loans = {name: fact.loans for name, fact in self.queues.items() if fact.loans}
-        stated = dict(self._stated) if loans else {}
-        self._loans = loans_in_force(stated, loans, now, before=self._loans.tree)
+        self._loans = loans_in_force(dict(self._stated), now, before=self._loans.tree)
         counted = self._loans.queues
         if before != counted:
             self._known = None
@@ -115,8 +113,7 @@ class QueueFacts:
     def deserved_over_time(self) -> DeservedOverTime:
         """What queues deserve from now on: the same object until a queue or a loan changes."""
         if self._over_time is None:
-            loans = {name: fact.loans for name, fact in self.queues.items() if fact.loans}
-            self._over_time = DeservedOverTime(dict(self._stated), loans)
+            self._over_time = DeservedOverTime(dict(self._stated))
         return self._over_time
 
     def keeps_from_autoscalers(self, name: QueueName) -> bool:

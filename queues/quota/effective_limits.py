@@ -42,7 +42,7 @@ def numbers_of(queue: Queue) -> Numbers:
     """The limits that a queue states. Its guarantee over all flavors is at least the sum of its flavors' guarantees."""
     numbers = Numbers()
     over_all: dict[str, dict[str, int]] = {"guarantee": {}, "deserved": {}}
-    for flavor, limits in ((NO_FLAVOR, queue.limits), *queue.flavors.items()):
+    for flavor, limits in queue.all_limits().items():
         for kind in ("guarantee", "deserved", "capability"):
             book: dict[Account, int] = getattr(numbers, kind)
             amounts: Mapping[str, int] = getattr(limits, kind)

@@ -9,32 +9,21 @@ down then.
 - A guarantee is never lent. Only what a queue states itself is lent on, not what was lent to it.
 - A loan counts as far as the lender, and those between, have the amount: earlier loans first.
 - A capability below what the receiver, or a queue between, deserves with the loan is raised to it.
+
+``loans_in_force`` is the one place where queues as they state their limits become queues as they count.
 """
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from queues.quota.accounts import Account
 from queues.quota.effective_limits import numbers_of
-from queues.quota.queue import ROOT, Limits, Queue
+from queues.quota.queue import ROOT, Limits, Loan, Queue
 from queues.quota.tree import QueueTree
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loan:
-    """An amount that a queue lends."""
-
-    to: QueueName
-    account: Account
-    #: Of ``queues.resources``.
-    units: int
-    #: When it ends, in seconds since the epoch.
-    until: int
-    reason: str = ""
 
 
 class LoanInForce(NamedTuple):
@@ -52,7 +41,7 @@ class LoansInForce:
     """What follows from loans at a time."""
 
     loans: tuple[LoanInForce, ...] = ()
-    #: Queues with other limits than they state, as they count.
+    #: Queues that count otherwise than they are stated: those that lend have no loans, and all the limits that follow.
     queues: Mapping[QueueName, Queue] = field(default_factory=dict)
     #: When the next loan ends, in seconds since the epoch; None if there is none.
     until: int | None = None
@@ -60,28 +49,22 @@ class LoansInForce:
     tree: QueueTree | None = None
 
 
-Loans = Mapping[QueueName, Sequence[Loan]]
-
-
 def loans_in_force(
-    queues: Mapping[QueueName, Queue], loans: Loans, now: int, *, before: QueueTree | None = None
+    queues: Mapping[QueueName, Queue], now: int, *, before: QueueTree | None = None
 ) -> LoansInForce:
-    """The loans that last at ``now``. ``queues``: as they state their limits; ``loans``: by the queue that lends;
-    ``before``: an older tree of such queues, to carry on."""
-    lasting = [
-        (lender, loan)
-        for lender in sorted(loans)
-        for loan in loans[lender]
-        if loan.until > now and lender in queues
-    ]
+    """The loans that last at ``now``, in seconds since the epoch. ``queues``: as they state their limits; ``before``:
+    an older tree of such queues, to carry on."""
+    lending = {name: replace(queue, loans=()) for name, queue in queues.items() if queue.loans}
+    lasting = [(name, loan) for name in sorted(lending) for loan in queues[name].loans if loan.until > now]
     if not lasting:
-        return LoansInForce()
+        return LoansInForce(queues=lending)
     tree = QueueTree.build(queues, None, before=before)
     books = _Books(tree)
     counted = tuple(books.lend(lender, loan) for lender, loan in lasting)
+    shifted = {name: _shifted(queues[name], amounts) for name, amounts in books.shifts.items()}
     return LoansInForce(
         loans=counted,
-        queues={name: _shifted(queues[name], amounts) for name, amounts in books.shifts.items()},
+        queues=lending | shifted,
         until=min(loan.until for _, loan in lasting),
         tree=tree,
     )
@@ -90,11 +73,10 @@ def loans_in_force(
 class DeservedOverTime:
     """What queues deserve from a time on, as loans end one after the other."""
 
-    def __init__(self, queues: Mapping[QueueName, Queue], loans: Loans) -> None:
-        """``queues``, ``loans``: as ``loans_in_force`` takes them."""
+    def __init__(self, queues: Mapping[QueueName, Queue]) -> None:
+        """``queues``: as they state their limits."""
         self.queues = queues
-        self.loans = loans
-        self._ends = sorted({loan.until for each in loans.values() for loan in each})
+        self._ends = sorted({loan.until for queue in queues.values() for loan in queue.loans})
         #: By the number of ends that are over.
         self._counted: dict[int, Mapping[QueueName, Queue]] = {}
 
@@ -113,7 +95,7 @@ class DeservedOverTime:
     def _at(self, now: int) -> Mapping[QueueName, Queue]:
         over = bisect_right(self._ends, now)
         if over not in self._counted:
-            self._counted[over] = loans_in_force(self.queues, self.loans, now).queues
+            self._counted[over] = loans_in_force(self.queues, now).queues
         return self._counted[over]
 
 
@@ -188,40 +170,31 @@ def _states(queue: Queue, account: Account) -> bool:
 
 def _shifted(queue: Queue, amounts: Mapping[Account, int]) -> Queue:
     """A queue with these amounts added to what it states as deserved, and capabilities that allow it."""
-    deserved = {flavor: dict(limits.deserved) for flavor, limits in _limits(queue)}
+    deserved = {flavor: dict(limits.deserved) for flavor, limits in queue.all_limits().items()}
     for account, units in amounts.items():
         own = deserved.get(account.flavor, {})
         if account.resource in own:  # else it follows from the flavors
             own[account.resource] += units
     lent = _with(
-        queue, {flavor: replace(limits, deserved=deserved[flavor]) for flavor, limits in _limits(queue)}
+        queue,
+        {flavor: replace(each, deserved=deserved[flavor]) for flavor, each in queue.all_limits().items()},
     )
-    now = numbers_of(lent).deserved
+    needed, raised = numbers_of(lent).deserved, {account.resource for account in amounts}
+
+    def allowed(flavor: FlavorName, capability: Mapping[str, int]) -> dict[str, int]:
+        least = {name: needed.get(Account(flavor, name), 0) if name in raised else 0 for name in capability}
+        return {name: max(units, least[name]) for name, units in capability.items()}
+
     return _with(
         lent,
         {
-            flavor: replace(
-                limits,
-                capability={
-                    resource: max(units, now.get(Account(flavor, resource), 0))
-                    if _is_raised(amounts, resource)
-                    else units
-                    for resource, units in limits.capability.items()
-                },
-            )
-            for flavor, limits in _limits(lent)
+            flavor: replace(each, capability=allowed(flavor, each.capability))
+            for flavor, each in lent.all_limits().items()
         },
     )
 
 
-def _is_raised(amounts: Mapping[Account, int], resource: str) -> bool:
-    return any(account.resource == resource for account in amounts)
-
-
-def _limits(queue: Queue) -> Iterable[tuple[FlavorName, Limits]]:
-    return ((NO_FLAVOR, queue.limits), *queue.flavors.items())
-
-
 def _with(queue: Queue, limits: Mapping[FlavorName, Limits]) -> Queue:
+    """A queue that counts with these limits: its loans are in them."""
     flavors = {flavor: limits[flavor] for flavor in queue.flavors}
-    return replace(queue, limits=limits[NO_FLAVOR], flavors=flavors)
+    return replace(queue, limits=limits[NO_FLAVOR], flavors=flavors, loans=())

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from queues.quota.accounts import Account
 from queues.resources import NOTHING, Resources
 from queues.text_format import span
-from queues.workload import FlavorName, QueueName, Requirement
+from queues.workload import NO_FLAVOR, FlavorName, QueueName, Requirement
 
 ROOT = QueueName("root")
 #: Levels of queues below root. What looks at a queue looks at all queues above it, one inside the other.
@@ -169,6 +170,19 @@ class RunLimit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loan:
+    """An amount that a queue lends."""
+
+    to: QueueName
+    account: Account
+    #: Of ``queues.resources``.
+    units: int
+    #: When it ends, in seconds since the epoch.
+    until: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     """A queue as its administrator wrote it, in domain terms. Parent of every top-level queue is ``root``."""
 
@@ -180,6 +194,8 @@ class Queue:
     limits: Limits = Limits()
     #: In the order in which flavors are tried.
     flavors: Mapping[FlavorName, Limits] = field(default_factory=dict)
+    #: What it lends to other queues, ended loans included. A queue as it counts (``queues.quota.loans``) has none.
+    loans: tuple[Loan, ...] = ()
     #: fifo | strict-fifo | priority | shortest | round-robin; None if inherited, at the top ``priority``.
     order: str | None = None
     ageing_per_hour: int | None = None
@@ -213,6 +229,10 @@ class Queue:
     namespace_selector: tuple[Requirement, ...] | None = None
     #: Generation of the Kubernetes object.
     generation: int = 0
+
+    def all_limits(self) -> dict[FlavorName, Limits]:
+        """Its limits over all flavors, under ``NO_FLAVOR``, and those in each."""
+        return {NO_FLAVOR: self.limits, **self.flavors}
 
 
 def path_upwards(name: QueueName, known: Callable[[QueueName], Queue | None]) -> Iterator[Queue]:

@@ -29,7 +29,7 @@ from queues.api.quota.loans import Entry, entry_of, lasting, without
 from queues.api.resource_names import usual_name
 from queues.errors import InvalidQuantity
 from queues.quota.accounts import Account
-from queues.quota.loans import Loan
+from queues.quota.queue import Loan
 from queues.resources import GPU, amount
 from queues.text_format import printable, rfc3339, short_duration
 from queues.workload import FlavorName, QueueName

@@ -9,7 +9,7 @@ from typing import Any, Final
 from queues.errors import InvalidQuantity
 from queues.json_values import list_at
 from queues.quota.accounts import Account
-from queues.quota.loans import Loan
+from queues.quota.queue import Loan
 from queues.resources import amount, show
 from queues.text_format import rfc3339, second_at
 from queues.workload import FlavorName, QueueName

@@ -1,6 +1,7 @@
 """Volcano's Queue, scheduling.volcano.sh/v1beta1, with Muster's extension: flavors, policy, access."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
@@ -19,7 +20,7 @@ from queues.api.model import (
     Time,
 )
 from queues.api.names import SCHEDULING_VOLCANO
-from queues.api.quota.loans import MOST_LOANS
+from queues.api.quota.loans import MOST_LOANS, loans_of
 from queues.api.reading.user_values import MOST_LIMITS, duration, is_label_key, resource_problem
 from queues.api.types.volcano_job import Whole
 from queues.api.validation.violations import selector_violations
@@ -367,6 +368,7 @@ class QueueDocument(Model):
             reclaimable=spec.reclaimable,
             limits=limits,
             flavors=flavors,
+            loans=loans_of({"loans": [loan.document() for loan in spec.loans]}),
             order=policy.order,
             ageing_per_hour=policy.ageing_per_hour,
             placement=policy.placement,
@@ -385,6 +387,15 @@ class QueueDocument(Model):
             keep_from_autoscalers=policy.keep_from_autoscalers,
             generation=self.metadata.generation,
         )
+
+
+def queues_of(documents: Mapping[str, Any]) -> dict[QueueName, DomainQueue]:
+    """The queues of documents, by name. One that cannot be read is left out."""
+    found: dict[QueueName, DomainQueue] = {}
+    for name, document in documents.items():
+        with suppress(InvalidDocument):
+            found[QueueName(name)] = QueueDocument.read(document).to_domain()
+    return found
 
 
 def _problem_of_limits(spec: QueueSpec) -> str | None:

@@ -5,16 +5,15 @@ from typing import Any, NamedTuple
 
 from queues.api.model import excerpt
 from queues.api.quota.loans import end_of, lasting, loans_of
-from queues.api.types.queue import QueueDocument
+from queues.api.types.queue import QueueDocument, queues_of
 from queues.api.validation.violations import Violation, limit_violations
-from queues.errors import InvalidDocument, InvalidQuantity
+from queues.errors import InvalidQuantity
 from queues.json_values import mapping_at
-from queues.quota.loans import Loan, loans_in_force
-from queues.quota.queue import ROOT
+from queues.quota.loans import loans_in_force
+from queues.quota.queue import ROOT, Loan
 from queues.quota.queue import Queue as DomainQueue
 from queues.resources import amount
 from queues.text_format import rfc3339
-from queues.workload import QueueName
 
 Document = Mapping[str, Any]
 
@@ -114,7 +113,7 @@ def weakened_loans(
     ``before``, ``after``: all Queues, as they are and as they are to be. ``administers``: of lender and receiver,
     whether the user administers everything that a loan between them changes. ``now``: seconds since the epoch.
     """
-    if not any(_lasting(document, now) for document in before.values()):
+    if not lends_now(before, now):
         return []
     counted, counts = _counting(before, now), _counting(after, now)
     return [
@@ -127,21 +126,16 @@ def weakened_loans(
     ]
 
 
-def _lasting(document: Document, now: float) -> list[Loan]:
-    return [each for each in loans_of(mapping_at(document, "spec")) if each.until > now]
+def lends_now(documents: Documents, now: float) -> bool:
+    """Whether a loan lasts of any of these Queues. Only then all of them have to be read."""
+    specs = (mapping_at(document, "spec") for document in documents.values())
+    return any(loan.until > now for spec in specs for loan in loans_of(spec))
 
 
 def _counting(documents: Documents, now: float) -> dict[_Known, int]:
     """How much of each loan counts; of equal ones together."""
-    queues: dict[QueueName, DomainQueue] = {}
-    for name, document in documents.items():
-        try:
-            queues[QueueName(name)] = QueueDocument.read(document).to_domain()
-        except InvalidDocument:
-            continue
-    loans = {name: found for name in queues if (found := _lasting(documents[name], now))}
     counting: dict[_Known, int] = {}
-    for each in loans_in_force(queues, loans, int(now)).loans:
+    for each in loans_in_force(queues_of(documents), int(now)).loans:
         known = _Known(each.lender, each.loan)
         counting[known] = counting.get(known, 0) + each.units
     return counting

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from queues.api.model import excerpt
 from queues.api.quota.loans import lasting
-from queues.api.types.queue import QueueAccess, QueueDocument, QueueSpec
+from queues.api.types.queue import QueueAccess, QueueDocument, QueueSpec, queues_of
 from queues.api.validation.loan_rules import loan_refusals, weakened_loans
 from queues.errors import InvalidDocument
 from queues.json_values import mapping_at, text_at, value_at
@@ -380,10 +380,8 @@ class _Claims:
     def numbers(self, queue: str) -> Numbers:
         """The limits that a queue states; none if there is no such queue, or it cannot be read."""
         if queue not in self._numbers:
-            try:
-                stated = QueueDocument.read(self._tree.queues.get(queue) or {}).to_domain()
-            except InvalidDocument:
-                stated = Queue(name=QueueName(queue))
+            name = QueueName(queue)
+            stated = queues_of({name: self._tree.queues.get(queue) or {}}).get(name, Queue(name=name))
             self._numbers[queue], self._flavors[queue] = numbers_of(stated), frozenset(stated.flavors)
         return self._numbers[queue]
 

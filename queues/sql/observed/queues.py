@@ -120,7 +120,7 @@ async def _store_limits(
 
 
 def _limit_rows(queue: Queue) -> Iterable[tuple[str, str, str, int | None, int | None, int | None]]:
-    for flavor, limits in {NO_FLAVOR: queue.limits, **queue.flavors}.items():
+    for flavor, limits in queue.all_limits().items():
         for resource in {*limits.guarantee, *limits.deserved, *limits.capability}:
             yield (
                 queue.name,

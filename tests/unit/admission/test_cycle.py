@@ -20,8 +20,7 @@ from queues.admissions import Admission, AdmissionState
 from queues.errors import DatabaseUnavailable
 from queues.plan import Evict, Plan, Reason
 from queues.quota.accounts import Account
-from queues.quota.loans import Loan
-from queues.quota.queue import Limits
+from queues.quota.queue import Limits, Loan
 from queues.reason_codes import ReasonCode
 from queues.sql.leadership import Term
 from queues.workload import NO_FLAVOR, AdmissionId, QueueName
@@ -150,7 +149,7 @@ async def test_the_end_of_a_loan_has_a_turn_of_its_own(monkeypatch: pytest.Monke
     monkeypatch.setattr(intake, "save", nothing_to_save)
     loan = Loan(to=QueueName("b"), account=Account(NO_FLAVOR, "cpu"), units=1, until=NOW + 7)
     owning = Limits(deserved={"cpu": 8})
-    known = world([replace(queue("a", limits=owning), loans=(loan,)), queue("b", limits=owning)])
+    known = world([queue("a", limits=owning, loans=(loan,)), queue("b", limits=owning)])
     cycle = cycle_over(known, Away())
     await cycle.turn()
     assert cycle.next_look == NOW + 7

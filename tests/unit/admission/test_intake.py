@@ -17,8 +17,7 @@ from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.errors import Fenced
 from queues.quota.accounts import Account
-from queues.quota.loans import Loan
-from queues.quota.queue import Limits
+from queues.quota.queue import Limits, Loan
 from queues.reason_codes import ReasonCode
 from queues.sql import leadership
 from queues.sql.database import Database
@@ -288,7 +287,7 @@ async def test_a_pod_that_ended_is_stored_as_it_ended_though_it_is_there_still(
 async def test_a_loan_is_in_the_limits_of_both_queues_until_it_ends(store: Store) -> None:
     loan = Loan(to=QueueName("b"), account=Account(NO_FLAVOR, "cpu"), units=3000, until=NOW + 60)
     owning = Limits(deserved={"cpu": 8000})
-    known = world([replace(queue("a", limits=owning), loans=(loan,)), queue("b", limits=owning)])
+    known = world([queue("a", limits=owning, loans=(loan,)), queue("b", limits=owning)])
     limits = "SELECT queue, deserved FROM queue_limits WHERE deserved IS NOT NULL ORDER BY queue"
     versions = "SELECT count(*) FROM queue_versions"
     await store.save(known)

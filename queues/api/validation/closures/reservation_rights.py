@@ -8,17 +8,16 @@ second from the lead time to the end, with the loans that last then.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from queues.api.quota.loans import loans_of
 from queues.api.resource_names import is_extended
 from queues.api.types.node_closures import Reservation
-from queues.api.types.queue import QueueDocument
+from queues.api.types.queue import queues_of
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices
+from queues.api.validation.loan_rules import lends_now
 from queues.api.validation.tenant_rules import Requester, TenantTree
 from queues.errors import InvalidDocument, InvalidQuantity
-from queues.json_values import mapping_at, text_at
+from queues.json_values import text_at
 from queues.node_closures import NodeClosure
-from queues.quota.loans import DeservedOverTime, Loan
-from queues.quota.queue import Queue
+from queues.quota.loans import DeservedOverTime
 from queues.resources import show
 from queues.text_format import listed
 from queues.workload import QueueName
@@ -195,22 +194,8 @@ def _what_limits(resource: str, limit: int, deserved: DeservedOverTime, queue: Q
 
 def _deserved_over_time(tree: TenantTree, path: Collection[str], now: float) -> DeservedOverTime:
     """What the queues of a path deserve. All queues are read only if one of them lends something."""
-    stated = {QueueName(name): _loans(document, now) for name, document in tree.queues.items()}
-    loans = {name: found for name, found in stated.items() if found}
-    queues: dict[QueueName, Queue] = {}
-    for name in tree.queues if loans else path:
-        try:
-            queue = QueueDocument.read(tree.queues[name]).to_domain()
-        except InvalidDocument:
-            continue
-        queues[QueueName(name)] = queue
-        if queue.broken:
-            loans.pop(QueueName(name), None)
-    return DeservedOverTime(queues, loans)
-
-
-def _loans(document: Document, now: float) -> list[Loan]:
-    return [each for each in loans_of(mapping_at(document, "spec")) if each.until > now]
+    names = tree.queues if lends_now(tree.queues, now) else path
+    return DeservedOverTime(queues_of({name: tree.queues[name] for name in names}))
 
 
 def _closure(document: Document) -> NodeClosure | None:

@@ -30,7 +30,7 @@ LINES = (line("a", guarantee={"resource": {GPU: 4}}, loans=[LOAN]), line("b"), l
 
 
 def shown(now: int = END - 1) -> dict[str, Any]:
-    return {body.name: body for body in with_loans(tree(LINES), LINES, policies(LINES).queues, now)}
+    return {body.name: body for body in with_loans(tree(LINES), policies(LINES).queues, now)}
 
 
 def test_a_loan_is_shown_with_what_counts_to_the_queue_that_lends_and_to_the_other() -> None:

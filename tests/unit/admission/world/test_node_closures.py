@@ -15,8 +15,8 @@ from queues.workload import NodeName, QueueName
 
 START = 1_800_000_000
 TEAM = QueueName("team")
-TEAMS = DeservedOverTime({TEAM: Queue(name=TEAM, parent=ROOT)}, {})
-NOBODY = DeservedOverTime({}, {})
+TEAMS = DeservedOverTime({TEAM: Queue(name=TEAM, parent=ROOT)})
+NOBODY = DeservedOverTime({})
 ID = "reservation/night"
 
 

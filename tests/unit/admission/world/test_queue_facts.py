@@ -9,8 +9,7 @@ from admission.facts.cluster import QueueFact
 from admission.world import queues
 from admission.world.world import World
 from queues.quota.accounts import Account
-from queues.quota.loans import Loan
-from queues.quota.queue import Limits
+from queues.quota.queue import Limits, Loan
 from queues.workload import NO_FLAVOR, QueueName
 from tests.builders.facts import NOW, gone, queue, see, world
 
@@ -19,7 +18,7 @@ A, B = QueueName("a"), QueueName("b")
 
 
 def owning(name: str, units: int, **about: Any) -> QueueFact:
-    return replace(queue(name, limits=Limits(deserved={GPU: units})), **about)
+    return queue(name, limits=Limits(deserved={GPU: units}), **about)
 
 
 def lending(units: int, until: int) -> QueueFact:

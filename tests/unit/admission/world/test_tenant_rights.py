@@ -7,8 +7,8 @@ from admission.facts.cluster import ClosureFact, NodeFact, QueueFact
 from admission.world.node_closures import NodeClosures, NodeDevices, beyond_right
 from queues.node_closures import ClosureKind, ClosurePhase
 from queues.quota.accounts import Account
-from queues.quota.loans import DeservedOverTime, Loan
-from queues.quota.queue import ROOT, Limits, Queue
+from queues.quota.loans import DeservedOverTime
+from queues.quota.queue import ROOT, Limits, Loan, Queue
 from queues.resources import GPU, Resources
 from queues.workload import NO_FLAVOR, NodeName, QueueName
 from tests.builders.closures.closed_nodes import reservation
@@ -69,10 +69,12 @@ def put_nodes(into: NodeDevices, **nodes: Mapping[str, int]) -> None:
 
 
 def over_time(queues: Mapping[QueueName, QueueFact] = QUEUES) -> DeservedOverTime:
-    return DeservedOverTime(
-        {name: fact.queue for name, fact in queues.items()},
-        {name: fact.loans for name, fact in queues.items()},
-    )
+    return DeservedOverTime({name: fact.queue for name, fact in queues.items()})
+
+
+def lending(name: str, loan: Loan) -> dict[QueueName, QueueFact]:
+    fact = QUEUES[QueueName(name)]
+    return {QueueName(name): replace(fact, queue=replace(fact.queue, loans=(loan,)))}
 
 
 def beyond(
@@ -167,7 +169,7 @@ def test_loans_count_for_the_whole_window(lends_to: str, until: int, most: int) 
     lender = {"others": "train", "train": "others"}[lends_to]
     loan = Loan(to=QueueName(lends_to), account=Account(NO_FLAVOR, GPU), units=16_000, until=NOW + until)
     lab = {QueueName("lab"): queue("lab", ROOT, 99)}
-    lent = {**QUEUES, **lab, QueueName(lender): replace(QUEUES[QueueName(lender)], loans=(loan,))}
+    lent = {**QUEUES, **lab, **lending(lender, loan)}
     assert not beyond([reserved("a", "train", most)], lent)
     (problem,) = beyond([reserved("a", "train", most + 1)], lent).values()
     words = "what it deserves" if most == 48 else "the least that it deserves in that time with its loans"
@@ -179,7 +181,7 @@ def test_what_it_lends_is_known_to_closures() -> None:
     closures = NodeClosures()
     closures.put(ClosureKind.RESERVATION, "a", reserved("a", "train", 48))
     assert len(closures.freeze(NOW, over_time())) == 1
-    lent = {**QUEUES, QueueName("train"): replace(QUEUES[QueueName("train")], loans=(loan,))}
+    lent = {**QUEUES, **lending("train", loan)}
     assert closures.freeze(NOW, over_time(lent)) == ()
     assert len(closures.freeze(NOW, over_time())) == 1
 
