@@ -13,7 +13,7 @@ from admission.wire import Int32, WireMetadata, WireStruct
 from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
 from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS, duration
-from queues.api.validation.defaults import MAX_RETRY, with_needed_plugins
+from queues.api.validation.defaults import MAX_RETRY, default_minimum, default_task_name, with_needed_plugins
 from queues.api.validation.plugin_flags import unsupported_plugins
 from queues.api.validation.unsupported import UNTIMED, unsupported_fields
 from queues.errors import InvalidDocument
@@ -137,13 +137,11 @@ _TEMPLATE: Final = msgspec.json.Decoder(_Template)
 def _task(position: int, task: _Task) -> TaskSpec:
     names = _TEMPLATE.decode(task.template).spec
     partition = task.partition_policy or _Partition()
-    minimum = task.min_available
-    if minimum is None:
-        minimum = partition.min_partitions * partition.partition_size or task.replicas
+    minimum = default_minimum(task.replicas, partition.min_partitions, partition.partition_size)
     return TaskSpec(
-        name=task.name or f"default{position}",
+        name=task.name or default_task_name(position),
         replicas=task.replicas,
-        minimum=minimum,
+        minimum=minimum if task.min_available is None else task.min_available,
         template=bytes(task.template),
         hostname=names.hostname,
         subdomain=names.subdomain,

@@ -20,7 +20,8 @@ def convert(files: tuple[str, ...], kueue_names: bool) -> int:
     input; give all that belong together at once. What has no counterpart is printed to standard error, line by line.
     Exit code 1 if something cannot be converted; nothing is printed then.
     """
-    from queues.api.convert.convert import convert_documents, line_of
+    from queues.api.convert.conversion import line_of
+    from queues.api.convert.convert import convert_documents
     from queues.text_format import counted
 
     texts, unreadable = document_files(files)

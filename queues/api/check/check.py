@@ -6,6 +6,7 @@ to one of them is a warning, not an error.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -38,11 +39,11 @@ from queues.api.check.document import Document, ReadingProblem, documents_of
 from queues.api.check.finding import Finding, Subject
 from queues.api.check.kueue_documents import translated
 from queues.api.check.own_names import names_queue, own_names
-from queues.api.check.owners import is_owner, owner_findings
+from queues.api.check.owners import owner_findings, owner_kind
 from queues.api.check.readable_part import readable_part
 from queues.api.convert.kueue_types import KUEUE_GROUP, KUEUE_KINDS
 from queues.api.metadata_keys import KeyUse
-from queues.api.model import excerpt
+from queues.api.model import Model, excerpt
 from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.flavor import ResourceFlavor
@@ -84,6 +85,8 @@ _READ_ELSEWHERE = {
     )
 }
 
+#: Kinds with pods of their own.
+_MAKE_PODS = (VolcanoJob, BatchJob, Pod)
 #: Kinds of Volcano that have no effect yet.
 _WITHOUT_EFFECT = ("Numatopology", "NodeShard")
 
@@ -167,8 +170,8 @@ def _of_subject(
     understood = (KeyUse.READ, KeyUse.TRANSLATED) if kueue else (KeyUse.READ,)
     yield from own_names(subject, understood, waits=_waits(subject, definitions))
     if kind_of(document) is None:
-        if is_owner(document):
-            yield from owner_findings(subject, definitions)
+        if (owner := owner_kind(document)) is not None:
+            yield from owner_findings(subject, owner, definitions)
             return
         inherited = definitions.queue_of_namespace(subject.namespace)
         findings = as_in_cluster(subject, inherited, definitions.known_to(document))
@@ -202,7 +205,9 @@ def _of_known_kind(
 def _by_rules(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
     document = subject.value
     told: set[str] = set()
-    for violation in _violations(document, definitions):
+    model = KINDS[document["apiVersion"], document["kind"]]
+    readable, removed = readable_part(model, document)
+    for violation in _violations(document, readable, removed, definitions):
         told.add(violation.path)
         if violation.missing:
             if definitions.has_queues or "topology" in violation.path:
@@ -210,7 +215,7 @@ def _by_rules(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
                 yield subject.finding("warning", violation.path, violation.found, expected)
             continue
         yield subject.finding_of(violation)
-    for problem in pod_problems(document) if kind_of(document) in (BatchJob, VolcanoJob, Pod) else ():
+    for problem in pod_problems(document) if model in _MAKE_PODS else ():
         if problem.path not in told:
             yield subject.finding_of(problem)
     for violation in _in_queue_violations(subject, definitions):
@@ -221,36 +226,28 @@ def _by_rules(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
     yield from open_queues(subject, definitions)
     yield from missing_job_templates(subject, definitions)
     yield from unknown_priority_classes(subject, definitions)
-    document = _readable(document)
-    for path in unknown_fields(document):
+    for path in unknown_fields(readable):
         yield subject.finding("warning", path, "a field that is not known", "a field of the kind (misspelt?)")
-    for path in _unsupported(document):
+    for path in _unsupported(model, readable):
         if not path.startswith("metadata."):  # own_names reports annotations, with what to write instead
             expected = "nothing: Muster accepts and keeps it, and does not act on it"
             yield subject.finding("warning", path, "a field without effect", expected)
 
 
-def _violations(document: dict[str, Any], definitions: Definitions) -> Iterator[Violation]:
+def _violations(
+    document: dict[str, Any], readable: dict[str, Any], removed: frozenset[str], definitions: Definitions
+) -> Iterator[Violation]:
     """Violations of a document; where a part of it cannot be read, those of the other parts as well.
 
     Not so in Jobs and pods, where what is left out would be missed elsewhere (a task, in the size of the gang).
     """
     found = violations_of(document, definitions.known_to(document))
     yield from found
-    model = KINDS[document["apiVersion"], document["kind"]]
-    if model in (VolcanoJob, BatchJob, Pod):
-        return
-    part, removed = readable_part(model, document)
-    if removed:
+    if removed and kind_of(document) not in _MAKE_PODS:
         seen = {violation.path for violation in found}
-        for violation in violations_of(part, definitions.known_to(part)):
+        for violation in violations_of(readable, definitions.known_to(readable)):
             if violation.path not in seen and not violation.path.startswith(tuple(removed)):
                 yield violation
-
-
-def _readable(document: dict[str, Any]) -> dict[str, Any]:
-    """The document without the fields that its model cannot read."""
-    return readable_part(KINDS[document["apiVersion"], document["kind"]], document)[0]
 
 
 def _in_queue_violations(subject: Subject, definitions: Definitions) -> Iterator[Violation]:
@@ -343,20 +340,16 @@ def _other_kind(subject: Subject) -> Iterator[Finding]:
         yield subject.finding("note", "kind", passed_over[:200], "")
 
 
-def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
-    try:
-        parsed = KINDS[document["apiVersion"], document["kind"]].parse(document)
-    except ValidationError:
-        return ()
-    found: tuple[str, ...] = ()
-    match parsed:
-        case VolcanoJob() | JobTemplate():
-            found = unsupported(VolcanoJob(spec=parsed.spec))
-        case VolcanoCronJob():
-            of_jobs = unsupported(VolcanoJob(spec=parsed.spec.job_template.spec))
-            found = tuple(f"spec.jobTemplate.{path}" for path in of_jobs)
-        case QueueDocument():
-            found = unsupported_in_queue(parsed)
-        case ResourceFlavor():
-            found = unsupported_in_flavor(parsed)
-    return found
+def _unsupported(model: type[Model], document: dict[str, Any]) -> tuple[str, ...]:
+    with suppress(ValidationError):
+        match parsed := model.parse(document):
+            case VolcanoJob() | JobTemplate():
+                return unsupported(VolcanoJob(spec=parsed.spec))
+            case VolcanoCronJob():
+                of_jobs = unsupported(VolcanoJob(spec=parsed.spec.job_template.spec))
+                return tuple(f"spec.jobTemplate.{path}" for path in of_jobs)
+            case QueueDocument():
+                return unsupported_in_queue(parsed)
+            case ResourceFlavor():
+                return unsupported_in_flavor(parsed)
+    return ()

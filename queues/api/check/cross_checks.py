@@ -1,7 +1,8 @@
 """Checks between documents that are applied together: definitions that others refer to, and cycles."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -35,87 +36,73 @@ _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _SYSTEM_CLASSES: Final = frozenset(("system-cluster-critical", "system-node-critical"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Definitions:
     """Queues, topology levels and namespaces' queues that documents define for one another."""
 
-    queues: Mapping[str, DomainQueue]
+    queues: dict[str, DomainQueue] = field(
+        default_factory=lambda: {
+            name: DomainQueue(name=QueueName(name)) for name in (names.DEFAULT_QUEUE, names.ROOT_QUEUE)
+        }
+    )
     #: Whether the documents have Queues at all: then a reference to a queue that is not among them is a finding.
-    has_queues: bool
+    has_queues: bool = False
     #: Node label keys that are levels of a Topology; None if no document is a Topology.
-    levels: frozenset[str] | None
+    levels: frozenset[str] | None = None
     #: Default queues of namespaces.
-    namespace_queues: Mapping[str, str]
+    namespace_queues: dict[str, str] = field(default_factory=dict)
     #: Namespaces in which Kueue's names count: their LocalQueues and the Queues to which these lead.
-    local_queues: Mapping[str, Mapping[str, str]]
+    local_queues: dict[str, Mapping[str, str]] = field(default_factory=dict)
     #: Labels of the namespaces among the documents.
-    namespace_labels: Mapping[str, Mapping[str, str]]
+    namespace_labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
     #: Names of priority classes; empty: no document is one.
-    priority_classes: frozenset[str]
+    priority_classes: set[str] = field(default_factory=set)
     #: Names of ResourceFlavors, and classes of devices that these count; None if no document is a ResourceFlavor.
-    flavors: frozenset[str] | None
-    device_classes: frozenset[str] | None
+    flavors: frozenset[str] | None = None
+    device_classes: frozenset[str] | None = None
     #: ResourceClaimTemplates by namespace and name, with the classes of devices that they ask for; empty: none.
-    claim_templates: Mapping[tuple[str, str], tuple[str, ...]]
+    claim_templates: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     #: Specs of JobTemplates, by namespace and name.
-    job_templates: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    job_templates: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, subjects: Iterable[Subject]) -> "Definitions":
         """The definitions of all objects. An object that cannot be read defines nothing."""
-        queues = {name: DomainQueue(name=QueueName(name)) for name in (names.DEFAULT_QUEUE, names.ROOT_QUEUE)}
-        has_queues, levels, namespace_queues = False, set[str](), dict[str, str]()
-        namespace_labels: dict[str, Mapping[str, str]] = {}
-        local_queues: dict[str, Mapping[str, str]] = {}
-        priority_classes, device_classes, flavors = set[str](), set[str](), set[str]()
-        claim_templates: dict[tuple[str, str], tuple[str, ...]] = {}
-        job_templates: dict[str, dict[str, Mapping[str, Any]]] = {}
+        found = cls()
         for subject in subjects:
-            document = subject.value
-            try:
-                match kind_of(document):
-                    case model if model is QueueDocument:
-                        has_queues = True
-                        queue = QueueDocument.parse(defaulted(document))
-                        queues[queue.metadata.name] = queue.to_domain()
-                    case model if model is Topology:
-                        topology = Topology.parse(document)
-                        levels |= set(topology.level_keys())
-                    case model if model is ResourceFlavor:
-                        flavors.add(str(subject.metadata.get("name")))
-                        device_classes |= set(ResourceFlavor.parse(document).spec.device_classes)
-                    case model if model is JobTemplate:
-                        of_namespace = job_templates.setdefault(subject.namespace, {})
-                        of_namespace[str(subject.metadata.get("name"))] = mapping_at(document, "spec")
-                    case None if is_of(document, CLAIM_TEMPLATES):
-                        claim_templates[subject.namespace, str(subject.metadata.get("name"))] = classes_of(
-                            document
-                        )
-                    case None if document.get("kind") == "Namespace":
-                        metadata = ObjectMeta.parse(document.get("metadata") or {})
-                        if name := namespace_queue(metadata.annotations):
-                            namespace_queues[metadata.name] = name
-                        if metadata.labels.get(names.KUEUE_NAMES) == "true":
-                            local_queues[metadata.name] = _local_queues(metadata.annotations)
-                        # The API server adds the label with the name.
-                        namespace_labels[metadata.name] = {**metadata.labels, _NAME_LABEL: metadata.name}
-                    case None if document.get("kind") == "PriorityClass":
-                        priority_classes.add(str((document.get("metadata") or {}).get("name")))
-            except (ValidationError, AttributeError, TypeError):
-                continue  # reported by the check of the document itself
-        return cls(
-            queues=queues,
-            has_queues=has_queues,
-            levels=frozenset(levels) if levels else None,
-            namespace_queues=namespace_queues,
-            local_queues=local_queues,
-            namespace_labels=namespace_labels,
-            priority_classes=frozenset(priority_classes),
-            flavors=frozenset(flavors) or None,
-            device_classes=frozenset(device_classes) if flavors else None,
-            claim_templates=claim_templates,
-            job_templates=job_templates,
-        )
+            with suppress(
+                ValidationError, AttributeError, TypeError
+            ):  # the check of the document itself says so
+                found._add(subject)
+        return found
+
+    def _add(self, subject: Subject) -> None:
+        document, name = subject.value, str(subject.metadata.get("name"))
+        match kind_of(document):
+            case model if model is QueueDocument:
+                self.has_queues = True
+                queue = QueueDocument.parse(defaulted(document))
+                self.queues[queue.metadata.name] = queue.to_domain()
+            case model if model is Topology:
+                self.levels = (self.levels or frozenset()) | set(Topology.parse(document).level_keys())
+            case model if model is ResourceFlavor:
+                self.flavors = (self.flavors or frozenset()) | {name}
+                self.device_classes = self.device_classes or frozenset()
+                self.device_classes |= set(ResourceFlavor.parse(document).spec.device_classes)
+            case model if model is JobTemplate:
+                self.job_templates.setdefault(subject.namespace, {})[name] = mapping_at(document, "spec")
+            case None if is_of(document, CLAIM_TEMPLATES):
+                self.claim_templates[subject.namespace, name] = classes_of(document)
+            case None if document.get("kind") == "Namespace":
+                metadata = ObjectMeta.parse(document.get("metadata") or {})
+                if default := namespace_queue(metadata.annotations):
+                    self.namespace_queues[metadata.name] = default
+                if metadata.labels.get(names.KUEUE_NAMES) == "true":
+                    self.local_queues[metadata.name] = _local_queues(metadata.annotations)
+                # The API server adds the label with the name.
+                self.namespace_labels[metadata.name] = {**metadata.labels, _NAME_LABEL: metadata.name}
+            case None if document.get("kind") == "PriorityClass":
+                self.priority_classes.add(name)
 
     def queue_of_namespace(self, namespace: str) -> str:
         """The queue of work that names none there, if all work of the namespace waits; "": it does not."""
@@ -127,9 +114,7 @@ class Definitions:
 
     def known_to(self, document: Mapping[str, Any]) -> Known:
         """The definitions that count for one document: all queues and levels, and the queue of its namespace."""
-        namespace = value_at(document, "metadata", "namespace")
-        if not isinstance(namespace, str):
-            return Known(queues=self.queues, levels=self.levels, flavors=self.flavors)
+        namespace = text_at(document, "metadata", "namespace")
         return Known(
             queues=self.queues,
             levels=self.levels,

@@ -7,7 +7,17 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from queues.api import names
-from queues.api.api_resources import CRON_JOBS, DEPLOYMENTS, LEADER_WORKER_SETS, REPLICA_SETS, STATEFUL_SETS
+from queues.api.api_resources import (
+    CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    LEADER_WORKER_SETS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    ApiResource,
+    resource_of,
+)
 from queues.api.check.cross_checks import Definitions
 from queues.api.check.finding import Finding, Subject
 from queues.api.check.own_names import POD_OWNERS
@@ -24,37 +34,31 @@ from queues.json_values import list_at, mapping_at, text_at, value_at
 from queues.resources import Resources
 from queues.text_format import counted
 
-_CRON_JOB: Final = (CRON_JOBS.api_version, CRON_JOBS.kind)
-_LEADER_WORKER_SET: Final = (LEADER_WORKER_SETS.api_version, LEADER_WORKER_SETS.kind)
 _JOB_TEMPLATE: Final = "spec.jobTemplate"
 #: Where the pod templates of each kind are.
 _TEMPLATES: Final = {
-    (DEPLOYMENTS.api_version, DEPLOYMENTS.kind): ("spec.template",),
-    (REPLICA_SETS.api_version, REPLICA_SETS.kind): ("spec.template",),
-    (STATEFUL_SETS.api_version, STATEFUL_SETS.kind): ("spec.template",),
-    ("apps/v1", "DaemonSet"): ("spec.template",),
-    ("v1", "ReplicationController"): ("spec.template",),
-    _CRON_JOB: ("spec.jobTemplate.spec.template",),
-    _LEADER_WORKER_SET: (
+    **dict.fromkeys(
+        (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, REPLICATION_CONTROLLERS), ("spec.template",)
+    ),
+    CRON_JOBS: ("spec.jobTemplate.spec.template",),
+    LEADER_WORKER_SETS: (
         "spec.leaderWorkerTemplate.workerTemplate",
         "spec.leaderWorkerTemplate.leaderTemplate",
     ),
 }
 #: Where a kind has the claims of volumes that it gives each of its pods, if not as a StatefulSet.
-_CLAIMS: Final = {_LEADER_WORKER_SET: "spec.leaderWorkerTemplate.volumeClaimTemplates"}
-#: Whose own queue a policy writes into the template.
-_WITH_OWN_QUEUE: Final = frozenset((each.api_version, each.kind) for each in POD_OWNERS)
+_CLAIMS: Final = {LEADER_WORKER_SETS: "spec.leaderWorkerTemplate.volumeClaimTemplates"}
 
 
-def is_owner(document: Mapping[str, Any]) -> bool:
-    """Whether a document is of such a kind."""
-    return (document.get("apiVersion"), document.get("kind")) in _TEMPLATES
+def owner_kind(document: Mapping[str, Any]) -> ApiResource | None:
+    """The kind of a document, if it is such a kind; None else."""
+    kind = resource_of(document["apiVersion"], document["kind"])
+    return kind if kind in _TEMPLATES else None
 
 
-def owner_findings(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
+def owner_findings(subject: Subject, kind: ApiResource, definitions: Definitions) -> Iterator[Finding]:
     """Findings in the pod templates, and which of the pods wait."""
     document = subject.value
-    kind = (document["apiVersion"], document["kind"])
     claims = list_at(document, *_CLAIMS.get(kind, "spec.volumeClaimTemplates").split("."))
     volumes = [name for claim in claims if (name := text_at(claim, "metadata", "name"))]
     paths = [path for path in _TEMPLATES[kind] if isinstance(_at(document, path), Mapping)]
@@ -64,16 +68,14 @@ def owner_findings(subject: Subject, definitions: Definitions) -> Iterator[Findi
     yield from _waiting(subject, definitions, kind, (paths or _TEMPLATES[kind])[0])
 
 
-def _waiting(
-    subject: Subject, definitions: Definitions, kind: tuple[str, str], path: str
-) -> Iterator[Finding]:
+def _waiting(subject: Subject, definitions: Definitions, kind: ApiResource, path: str) -> Iterator[Finding]:
     """Which pods wait, and in which queue. ``path``: of the template that says it."""
     document = subject.value
     template = _at(document, path)
     place, queue = _queue_of(template, path)
-    if kind == _CRON_JOB and not queue:
+    if kind == CRON_JOBS and not queue:
         place, queue = _queue_of(_at(document, _JOB_TEMPLATE), _JOB_TEMPLATE)
-    if kind in _WITH_OWN_QUEUE and not queue:
+    if kind in POD_OWNERS and not queue:  # a policy writes it into the template
         place, queue = _queue_of(document, "")
     if not queue:
         place, queue = "metadata.namespace", definitions.queue_of_namespace(subject.namespace)
@@ -84,7 +86,7 @@ def _waiting(
         yield subject.finding("note", f"{path}.metadata.annotations", found, "")
     elif queue:
         yield from _in_queue(subject, definitions, place, queue, _start(document, kind, place))
-        if kind == _LEADER_WORKER_SET and _at(template, "spec.schedulerName") == names.VOLCANO_SCHEDULER:
+        if kind == LEADER_WORKER_SETS and _at(template, "spec.schedulerName") == names.VOLCANO_SCHEDULER:
             yield from _group_of_provider(subject, queue)
         sets = _pods_of_owner(document, kind)
         together = sum(pods.minimum for pods in sets)
@@ -92,7 +94,7 @@ def _waiting(
         for each in waiting_violations(queue, subject.namespace, sets, together, known):
             yield subject.finding_of(each)
         yield from _against_rules(document, kind, subject)
-        if kind == (DEPLOYMENTS.api_version, DEPLOYMENTS.kind):
+        if kind == DEPLOYMENTS:
             yield from _stuck_update(subject)
         yield from _unreadable_size(subject)
     elif _at(template, "spec.schedulerName") == names.VOLCANO_SCHEDULER:
@@ -104,10 +106,10 @@ def _waiting(
         yield subject.finding("note", f"{path}.metadata", "pods that name no queue", expected)
 
 
-def _pods_of_owner(document: Mapping[str, Any], kind: tuple[str, str]) -> list[EqualPods]:
+def _pods_of_owner(document: Mapping[str, Any], kind: ApiResource) -> list[EqualPods]:
     """The pods that start together of an owner: of a CronJob those of one Job."""
     with suppress(ValidationError):
-        if kind == _CRON_JOB:
+        if kind == CRON_JOBS:
             metadata, spec = (_at(document, f"{_JOB_TEMPLATE}.{part}") or {} for part in ("metadata", "spec"))
             sets, _ = pods_of(BatchJob.parse({"metadata": metadata, "spec": spec}))
             return [
@@ -116,7 +118,7 @@ def _pods_of_owner(document: Mapping[str, Any], kind: tuple[str, str]) -> list[E
                 )
                 for each in sets
             ]
-        if kind == _LEADER_WORKER_SET:
+        if kind == LEADER_WORKER_SETS:
             worker, leader = _TEMPLATES[kind]
             size = _at(document, "spec.leaderWorkerTemplate.size")
             workers = size - 1 if isinstance(size, int) and size > 0 else 0
@@ -182,7 +184,7 @@ def _pods_of(value: Any, replicas: int, *, rounded_up: bool = False) -> int | No
     return -(-replicas * percent // 100) if rounded_up else replicas * percent // 100
 
 
-def _against_rules(document: Mapping[str, Any], kind: tuple[str, str], subject: Subject) -> Iterator[Finding]:
+def _against_rules(document: Mapping[str, Any], kind: ApiResource, subject: Subject) -> Iterator[Finding]:
     """What the rules for work in queues refuse of the templates: their pods would be refused."""
     for path in _TEMPLATES[kind]:
         for found in template_violations_in_queue(_at(document, path), path):
@@ -192,16 +194,16 @@ def _against_rules(document: Mapping[str, Any], kind: tuple[str, str], subject: 
             yield subject.finding_of(found)
 
 
-def _start(document: Mapping[str, Any], kind: tuple[str, str], place: str) -> str:
+def _start(document: Mapping[str, Any], kind: ApiResource, place: str) -> str:
     """What starts together."""
-    if kind == _LEADER_WORKER_SET:
+    if kind == LEADER_WORKER_SETS:
         if (_at(document, "metadata.annotations") or {}).get(names.LWS_EXCLUSIVE_TOPOLOGY):
             return (
                 f"each of its pods waits alone, not as a gang: with {names.LWS_EXCLUSIVE_TOPOLOGY} workers come"
                 " when their leader has a node"
             )
         return "each leader waits together with its workers"
-    if kind == _CRON_JOB and not place.startswith("spec.jobTemplate.spec"):
+    if kind == CRON_JOBS and not place.startswith("spec.jobTemplate.spec"):
         return "each of its Jobs waits as a gang"
     size = _min_member(document)
     if size is not None and size > 1:

@@ -1,10 +1,11 @@
 """ClusterQueues and Cohorts as a tree of Queues: a cohort is an inner queue, a ClusterQueue takes workloads."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from queues.api.check.finding import Finding, Subject
+from queues.api.convert.conversion import Conversion
 from queues.api.convert.kueue_types import (
     ClusterQueue,
     ClusterQueueSpec,
@@ -89,16 +90,6 @@ class KueueQueues:
     as_flavors: frozenset[str]
 
 
-@dataclass(slots=True)
-class QueueConversion:
-    """Queues as documents, parents first, and what differs."""
-
-    documents: list[dict[str, Any]] = field(default_factory=list)
-    differences: list[Finding] = field(default_factory=list)
-    #: Names of the Queues, by ClusterQueue.
-    names: dict[str, str] = field(default_factory=dict)
-
-
 def cohort_of(queue: ClusterQueue) -> str:
     """The cohort of a ClusterQueue; "": none."""
     return queue.spec.cohort_name or queue.spec.cohort
@@ -109,35 +100,34 @@ def parent_of(cohort: Cohort) -> str:
     return cohort.spec.parent_name or cohort.spec.parent
 
 
-def convert_queues(kueue: KueueQueues) -> QueueConversion:
-    """The tree of Queues. With cohorts in a cycle: an error, and no documents."""
-    done = QueueConversion()
+def convert_queues(kueue: KueueQueues, done: Conversion) -> dict[str, str]:
+    """The tree of Queues, parents first. Returns their names by ClusterQueue. With cohorts in a cycle: an error, and
+    no documents."""
     parents = _parents(kueue)
-    for cycle in cycles({name: [above] for name, above in parents.items() if above}):
+    rings = cycles({name: [above] for name, above in parents.items() if above})
+    for cycle in rings:
         subject, cohort = kueue.cohorts[cycle[0]]
         path = "spec.parentName" if cohort.spec.parent_name else "spec.parent"
-        found, instead = (
-            f"a cohort inside itself: {' → '.join(cycle)}",
-            "give one of them another parent, or none",
-        )
-        done.differences.append(subject.finding("error", path, found, instead))
-    if done.differences:
-        return done
+        instead = "give one of them another parent, or none"
+        done.tell("error", subject, path, f"a cohort inside itself: {' → '.join(cycle)}", instead)
+    if rings:
+        return {}
     inner_names = _inner_names(kueue, parents)
     covered = _covered(kueue)
     #: The limits of what is below each cohort, "" for what is in none.
     below: dict[str, list[Limits]] = {}
+    names: dict[str, str] = {}
     leaves = []
     for name, (subject, queue) in sorted(kueue.cluster_queues.items()):
         cohort_name, groups = cohort_of(queue), queue.spec.resource_groups
         limits = limits_of(_quotas(subject, groups, kueue, done), (), is_top=not cohort_name)
         below.setdefault(cohort_name, []).append(limits)
-        done.names[name] = _leaf_name(name, {*kueue.cluster_queues, *inner_names.values()})
+        names[name] = _leaf_name(name, {*kueue.cluster_queues, *inner_names.values()})
         spec: dict[str, Any] = {"parent": inner_names[cohort_name]} if cohort_name else {}
         spec |= _leaf_spec(queue, limits, kueue.as_flavors, covered)
         spec |= _access(queue, kueue.local_queues.get(name, ()))
-        leaves.append(_document(done.names[name], spec))
-        done.differences += _differences(subject, queue, done.names[name], kueue)
+        leaves.append(_document(names[name], spec))
+        done.differences += _differences(subject, queue, names[name], kueue)
     inner = []
     for name in reversed(_outermost_first(parents)):
         found_cohort = kueue.cohorts.get(name)
@@ -154,8 +144,8 @@ def convert_queues(kueue: KueueQueues) -> QueueConversion:
         inner.append(_document(inner_names[name], spec))
         if found_cohort:
             done.differences += _cohort_differences(*found_cohort, inner_names[name])
-    done.documents = [*reversed(inner), *leaves]
-    return done
+    done.documents += [*reversed(inner), *leaves]
+    return names
 
 
 def _document(name: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -201,13 +191,12 @@ def _unused(name: str, suffix: str, taken: Collection[str]) -> str:
 
 
 def _quotas(
-    subject: Subject, groups: tuple[ResourceGroup, ...], kueue: KueueQueues, done: QueueConversion
+    subject: Subject, groups: tuple[ResourceGroup, ...], kueue: KueueQueues, done: Conversion
 ) -> dict[Account, WrittenQuota]:
     try:
         return written_quotas(groups, kueue.as_flavors)
     except InvalidQuantity as error:
-        instead = "write a quantity such as 4 or 32Gi"
-        done.differences.append(subject.finding("error", "spec.resourceGroups", str(error), instead))
+        done.tell("error", subject, "spec.resourceGroups", str(error), "write a quantity such as 4 or 32Gi")
         return {}
 
 

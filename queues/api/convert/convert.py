@@ -1,15 +1,15 @@
 """``muster convert``: Kueue's queues as Muster's, without a cluster. Volcano's are read as they are."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
-import yaml
 from pydantic import ValidationError
 
 from queues.api.check.check import read_subjects
 from queues.api.check.finding import Finding, Subject
 from queues.api.convert.cohorts import KueueQueues, convert_queues
+from queues.api.convert.conversion import Conversion
 from queues.api.convert.flavors import convert_flavors, convert_topology
 from queues.api.convert.kueue_types import (
     KUEUE_GROUP,
@@ -21,8 +21,7 @@ from queues.api.convert.kueue_types import (
     LocalQueue,
     WorkloadPriorityClass,
 )
-from queues.api.convert.namespaces import by_namespace, namespaces
-from queues.api.crd import PlainDumper
+from queues.api.convert.namespaces import by_namespace, convert_namespaces
 from queues.api.model import excerpt
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.types.queue import QueueDocument
@@ -38,49 +37,6 @@ _NOT_SUPPORTED: Final = {
     "MultiKueueConfig": "Muster looks after one cluster",
     "MultiKueueCluster": "Muster looks after one cluster",
 }
-
-
-@dataclass(slots=True)
-class Conversion:
-    """Documents of Muster in the order to apply them in, and what differs. With an error: no documents.
-
-    A difference is a field that has another effect, or none; ``expected`` is what happens instead, or what to do. A
-    note needs nothing to be done about it, but says what was decided or what users now write.
-    """
-
-    documents: list[dict[str, Any]] = field(default_factory=list)
-    differences: list[Finding] = field(default_factory=list)
-
-    def has_errors(self) -> bool:
-        """Whether something was found that cannot be converted."""
-        return any(each.severity == "error" for each in self.differences)
-
-    def as_yaml(self) -> str:
-        """The documents, after the warnings as comments."""
-        warnings = [f"# {comment_of(each)}\n" for each in self.differences if each.severity == "warning"]
-        head = ["# Written by `muster convert`. What differs:\n", *warnings] if warnings else []
-        parts = [
-            yaml.dump(document, Dumper=PlainDumper, sort_keys=False, width=100, allow_unicode=True)
-            for document in self.documents
-        ]
-        return "".join(head) + "---\n".join(parts)
-
-
-def comment_of(difference: Finding) -> str:
-    """A difference on one line, without its place."""
-    what = " ".join(part for part in (difference.subject, difference.path) if part)
-    line = f"{what}{': ' if what else ''}found {difference.found}; {difference.expected}"
-    # Names may have any character; YAML has no place for some of them, not even in comments.
-    return "".join(
-        character if character.isprintable() else ascii(character)[1:-1]
-        for character in " ".join(line.split())
-    )
-
-
-def line_of(difference: Finding) -> str:
-    """A difference on one line, with its place; none if it is of a document that was converted."""
-    where = f"{difference.file}:{difference.line}: " if difference.file else ""
-    return f"{where}{difference.severity}: {comment_of(difference)}"
 
 
 def convert_documents(files: Iterable[tuple[str, str]], *, kueue_names: bool = False) -> Conversion:
@@ -103,11 +59,9 @@ def convert_documents(files: Iterable[tuple[str, str]], *, kueue_names: bool = F
         elif kind in KUEUE_KINDS:
             _read(subject, KUEUE_KINDS[kind], read, done)
         elif kind in _NOT_SUPPORTED:
-            done.differences.append(subject.finding("warning", "", kind, f"left out: {_NOT_SUPPORTED[kind]}"))
+            done.tell("warning", subject, "", kind, f"left out: {_NOT_SUPPORTED[kind]}")
         else:
-            done.differences.append(
-                subject.finding("note", "", excerpt(kind), "left out: nothing that administrators write")
-            )
+            done.tell("note", subject, "", excerpt(kind), "left out: nothing that administrators write")
     _convert(read, done, kueue_names)
     _tell_others(others, done)
     for document in done.documents:
@@ -130,20 +84,18 @@ def _read(
         parsed = model.parse(subject.value)
     except ValidationError as error:
         for violation in of_model(error):
-            instead = f"expected {violation.expected}"
-            done.differences.append(subject.finding("error", violation.path, violation.found, instead))
+            done.tell("error", subject, violation.path, violation.found, f"expected {violation.expected}")
         return
     for path in unknown_parts(parsed, ()):
         instead = "left out: Muster does not know what it means"
-        done.differences.append(subject.finding("warning", path, "a field of Kueue's", instead))
+        done.tell("warning", subject, path, "a field of Kueue's", instead)
     name = parsed.metadata.name
     key = f"{parsed.metadata.namespace or 'default'}/{name}" if model is LocalQueue else name
     if not name:
-        done.differences.append(subject.finding("error", "metadata.name", "nothing", "expected a name"))
+        done.tell("error", subject, "metadata.name", "nothing", "expected a name")
         return
     if key in read[model]:
-        instead = "give each object once"
-        done.differences.append(subject.finding("error", "metadata.name", excerpt(name), instead))
+        done.tell("error", subject, "metadata.name", excerpt(name), "give each object once")
     read[model][key] = (subject, parsed)
 
 
@@ -188,26 +140,15 @@ def _convert(read: dict[type, dict[str, tuple[Subject, Any]]], done: Conversion,
         by_queue.setdefault(queue.spec.cluster_queue, []).append(queue)
     flavors: dict[str, tuple[Subject, KueueFlavor]] = read[KueueFlavor]
     cluster_queues: dict[str, tuple[Subject, ClusterQueue]] = read[ClusterQueue]
-    cohorts: dict[str, tuple[Subject, Cohort]] = read[Cohort]
-    converted = convert_flavors(flavors, cluster_queues)
-    queues = convert_queues(
-        KueueQueues(
-            cluster_queues=cluster_queues,
-            cohorts=cohorts,
-            local_queues=by_queue,
-            as_flavors=converted.as_flavors,
-        )
+    as_flavors = convert_flavors(flavors, cluster_queues, done)
+    done.documents += [convert_topology(topology) for _, topology in read[KueueTopology].values()]
+    for each in read[WorkloadPriorityClass].values():
+        done.documents.append(_priority_class(*each, done, kueue_names))
+    kueue = KueueQueues(
+        cluster_queues=cluster_queues, cohorts=read[Cohort], local_queues=by_queue, as_flavors=as_flavors
     )
-    topologies: dict[str, tuple[Subject, KueueTopology]] = read[KueueTopology]
-    done.documents += converted.documents
-    done.documents += [convert_topology(topology) for _, topology in topologies.values()]
-    done.documents += [
-        _priority_class(*each, done, kueue_names) for each in read[WorkloadPriorityClass].values()
-    ]
-    done.documents += queues.documents
-    done.differences += [*converted.differences, *queues.differences]
-    members = by_namespace(local.values())
-    done.documents += namespaces(members, queues.names, done.differences, kueue_names=kueue_names)
+    names = convert_queues(kueue, done)
+    convert_namespaces(by_namespace(local.values()), names, done, kueue_names=kueue_names)
 
 
 def _priority_class(
@@ -219,13 +160,13 @@ def _priority_class(
         "kueue.x-k8s.io/priority-class"
     )
     if not kueue_names:
-        done.differences.append(subject.finding("note", "", "a class for Kueue alone", instead))
+        done.tell("note", subject, "", "a class for Kueue alone", instead)
     if name.startswith("system-"):
         instead = "rename it: Kubernetes keeps names that begin with system- for itself"
-        done.differences.append(subject.finding("error", "metadata.name", name, instead))
+        done.tell("error", subject, "metadata.name", name, instead)
     if value > HIGHEST_USER_PRIORITY:
         instead = f"{HIGHEST_USER_PRIORITY}, the highest that Kubernetes allows"
-        done.differences.append(subject.finding("warning", "value", str(value), instead))
+        done.tell("warning", subject, "value", str(value), instead)
     document: dict[str, Any] = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -237,11 +178,9 @@ def _priority_class(
 
 def _tell_others(others: list[Subject], done: Conversion) -> None:
     for subject in others:
-        is_queue = (subject.value.get("apiVersion"), subject.value.get("kind")) == (
-            SCHEDULING_VOLCANO,
-            "Queue",
-        )
+        found = f"{subject.value.get('apiVersion')} {subject.value.get('kind')}"
+        is_queue = found == f"{SCHEDULING_VOLCANO} Queue"
         what = "Muster reads Volcano's Queues as they are" if is_queue else "not a queue"
-        instead = f"left out: {what}; `muster check` says what to change in it"
-        found = f"{subject.value.get('apiVersion')} {subject.value.get('kind')}"[:120]
-        done.differences.append(subject.finding("note", "", found, instead))
+        done.tell(
+            "note", subject, "", found[:120], f"left out: {what}; `muster check` says what to change in it"
+        )

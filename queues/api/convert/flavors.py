@@ -1,11 +1,11 @@
 """Kueue's ResourceFlavors and Topologies as Muster's."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from queues.api.check.finding import Finding, Subject
+from queues.api.convert.conversion import Conversion
 from queues.api.convert.kueue_types import ClusterQueue, KueueFlavor, KueueTopology, ResourceGroup
 from queues.api.names import MUSTER
 from queues.text_format import listed
@@ -13,23 +13,14 @@ from queues.text_format import listed
 Flavors = Mapping[str, tuple[Subject, KueueFlavor]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlavorConversion:
-    """ResourceFlavors as documents, and what differs."""
-
-    #: Names of the flavors that quota is still counted in.
-    as_flavors: frozenset[str]
-    documents: tuple[dict[str, Any], ...]
-    differences: tuple[Finding, ...]
-
-
-def convert_flavors(flavors: Flavors, queues: Mapping[str, tuple[Subject, ClusterQueue]]) -> FlavorConversion:
-    """The flavors that node labels distinguish. Quota in others is a limit over all nodes.
+def convert_flavors(
+    flavors: Flavors, queues: Mapping[str, tuple[Subject, ClusterQueue]], done: Conversion
+) -> frozenset[str]:
+    """Names of the flavors that node labels distinguish. Quota in others is a limit over all nodes.
 
     A node has one flavor in Muster. So of a ClusterQueue that has flavors in several resource groups, those of one
     group stay: of the group with devices, if there is one.
     """
-    told: list[Finding] = []
     with_labels = {name for name, (_, flavor) in flavors.items() if flavor.spec.node_labels}
     for name in sorted(queues):
         subject, queue = queues[name]
@@ -38,7 +29,7 @@ def convert_flavors(flavors: Flavors, queues: Mapping[str, tuple[Subject, Cluste
         if undefined:
             instead = "give it node labels in a ResourceFlavor of Muster, or its quota counts on no node"
             found = f"flavors that are not among the documents: {listed(sorted(undefined))}"
-            told.append(subject.finding("warning", "spec.resourceGroups", found, instead))
+            done.tell("warning", subject, "spec.resourceGroups", found, instead)
     left_out: set[str] = set()
     for name in sorted(queues):
         subject, queue = queues[name]
@@ -53,15 +44,13 @@ def convert_flavors(flavors: Flavors, queues: Mapping[str, tuple[Subject, Cluste
             f"a node has one flavor: quota in {listed(sorted(others))} is a limit over all nodes, "
             "whose labels do not choose any"
         )
-        told.append(subject.finding("warning", "spec.resourceGroups", found, instead))
-    kept_names = sorted(with_labels - left_out)
-    documents = [_document(name, flavors[name][1]) for name in kept_names if name in flavors]
+        done.tell("warning", subject, "spec.resourceGroups", found, instead)
     for _, (subject, flavor) in sorted(flavors.items()):
-        told += _flavor_differences(subject, flavor)
-    told += _overlaps({name: flavors[name] for name in kept_names if name in flavors})
-    return FlavorConversion(
-        as_flavors=frozenset(kept_names), documents=tuple(documents), differences=tuple(told)
-    )
+        done.differences += _flavor_differences(subject, flavor)
+    kept_flavors = {name: flavors[name] for name in sorted(with_labels - left_out) if name in flavors}
+    done.documents += [_document(name, flavor) for name, (_, flavor) in kept_flavors.items()]
+    done.differences += _overlaps(kept_flavors)
+    return frozenset(with_labels - left_out)
 
 
 def convert_topology(topology: KueueTopology) -> dict[str, Any]:

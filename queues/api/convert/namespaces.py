@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from queues.api.check.finding import Finding, Subject
+from queues.api.check.finding import Subject
+from queues.api.convert.conversion import Conversion
 from queues.api.convert.kueue_types import LocalQueue
 from queues.api.kueue_names import LOCAL_QUEUE
 from queues.api.names import CORE, GATED_NAMESPACE, KUEUE_NAMES, QUEUE_LABEL
@@ -25,18 +26,17 @@ def by_namespace(local: Iterable[tuple[Subject, LocalQueue]]) -> dict[str, Membe
     return dict(sorted(found.items()))
 
 
-def namespaces(
+def convert_namespaces(
     members_by_namespace: Mapping[str, Members],
     queues: Mapping[str, str],
-    differences: list[Finding],
+    done: Conversion,
     *,
     kueue_names: bool,
-) -> list[dict[str, Any]]:
+) -> None:
     """Namespaces with their queue. ``queues``: ClusterQueue → Queue; ``kueue_names``: Kueue's names count in them."""
-    documents = []
     for namespace, members in members_by_namespace.items():
         for subject, queue in members:
-            differences += _told(subject, queue, queues, kueue_names=kueue_names)
+            _tell(subject, queue, queues, done, kueue_names=kueue_names)
         metadata: dict[str, Any] = {"name": namespace}
         labels: dict[str, str] = {}
         annotations = _leads_to(members, queues) if kueue_names else {}
@@ -45,7 +45,7 @@ def namespaces(
             clusters = listed(sorted({queue.spec.cluster_queue for _, queue in members}))
             found = f"LocalQueues of {clusters} in namespace {namespace}, none of them called default"
             instead = "the namespace gets no queue: each job has to name its own"
-            differences.append(members[0][0].finding("note", "", found, instead))
+            done.tell("note", members[0][0], "", found, instead)
         else:
             annotations = {QUEUE_LABEL: queues.get(target, target), **annotations}
             if not has_default:
@@ -57,8 +57,7 @@ def namespaces(
             metadata["labels"] = labels
         if annotations:
             metadata["annotations"] = annotations
-            documents.append({"apiVersion": CORE, "kind": "Namespace", "metadata": metadata})
-    return documents
+            done.documents.append({"apiVersion": CORE, "kind": "Namespace", "metadata": metadata})
 
 
 def _target(members: Members) -> tuple[str | None, bool]:
@@ -78,35 +77,33 @@ def _leads_to(members: Members, queues: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _told(
-    subject: Subject, queue: LocalQueue, queues: Mapping[str, str], *, kueue_names: bool
-) -> list[Finding]:
+def _tell(
+    subject: Subject, queue: LocalQueue, queues: Mapping[str, str], done: Conversion, *, kueue_names: bool
+) -> None:
     """What differs for the jobs of a LocalQueue."""
-    told: list[Finding] = []
     target = queue.spec.cluster_queue
     if not target:
-        told.append(subject.finding("error", "spec.clusterQueue", "nothing", "expected a ClusterQueue"))
-        return told
+        done.tell("error", subject, "spec.clusterQueue", "nothing", "expected a ClusterQueue")
+        return
     instead = (
         f"in jobs of this namespace write {QUEUE_LABEL}: {queues.get(target, target)} "
         f"in place of kueue.x-k8s.io/queue-name: {queue.metadata.name}"
     )
     if not kueue_names:
-        told.append(subject.finding("note", "", "a name for a ClusterQueue", instead))
+        done.tell("note", subject, "", "a name for a ClusterQueue", instead)
     if target not in queues:
         instead = "it has to be converted too, or to exist as a Queue"
         found = f"{target}, which is not among the documents"
-        told.append(subject.finding("warning", "spec.clusterQueue", found, instead))
+        done.tell("warning", subject, "spec.clusterQueue", found, instead)
     if queue.metadata.name == _DEFAULT_LOCAL_QUEUE:
         instead = (
             "the namespace is gated: what names no queue waits in this one, also pods of Deployments; "
             f'the label {GATED_NAMESPACE}: "false" on the Namespace keeps it open'
         )
-        told.append(subject.finding("warning", "metadata.name", "default", instead))
+        done.tell("warning", subject, "metadata.name", "default", instead)
     if queue.spec.stop_policy != "None":
         instead = "left out: a LocalQueue has no counterpart; pause the whole queue with `kubectl muster queue pause`"
-        told.append(subject.finding("warning", "spec.stopPolicy", queue.spec.stop_policy, instead))
+        done.tell("warning", subject, "spec.stopPolicy", queue.spec.stop_policy, instead)
     if queue.spec.fair_sharing is not None:
         instead = "left out: inside a queue past use counts by user, not by namespace"
-        told.append(subject.finding("warning", "spec.fairSharing", "a weight", instead))
-    return told
+        done.tell("warning", subject, "spec.fairSharing", "a weight", instead)

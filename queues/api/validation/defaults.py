@@ -122,13 +122,16 @@ def default_task_name(index: int) -> str:
     return f"{TASK_NAME}{index}"
 
 
-def _default_minimum(task: Mapping[str, Any]) -> int | None:
+def default_minimum(replicas: int, min_partitions: int, partition_size: int) -> int:
     """The default minAvailable of a task: the pods of its minimum of partitions; without one, all its pods."""
+    return min_partitions * partition_size or replicas
+
+
+def _default_minimum(task: Mapping[str, Any]) -> int | None:
     partitions = task.get("partitionPolicy")
-    minimum, size = _count(partitions, "minPartitions"), _count(partitions, "partitionSize")
-    if minimum and size:
-        return minimum * size
-    return 0 if task.get("replicas") is None else _count(task, "replicas")
+    minimum, size = (_count(partitions, field) or 0 for field in ("minPartitions", "partitionSize"))
+    replicas = 0 if task.get("replicas") is None else _count(task, "replicas")
+    return None if replicas is None else default_minimum(replicas, minimum, size)
 
 
 def with_needed_plugins(plugins: Mapping[str, Any]) -> Document:

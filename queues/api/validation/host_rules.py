@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
+from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.defaults import NEED_SVC
 from queues.api.validation.violations import Violation
 from queues.json_values import text_at
@@ -33,8 +33,9 @@ def host_violations(job: VolcanoJob) -> Iterator[Violation]:
     in_all = 0
     flags = " ".join(job.spec.plugins.get("svc", ()))
     for index, task in enumerate(job.spec.tasks):
-        name = task.name or f"default{index}"
-        size = _size_of(job.metadata.name, name, task)
+        name = task.name
+        hostname, subdomain = (text_at(task.template, "spec", field) for field in ("hostname", "subdomain"))
+        size = size_of_hosts(job.metadata.name, name, task.replicas, hostname, subdomain)
         fits = fits_in_a_variable(name, size)
         in_all += size * (2 if fits else 1) + 3 * len(hosts_variable(name))
         if not fits and "inject-hosts-env=false" not in flags:
@@ -60,11 +61,6 @@ def size_of_hosts(job: str, task: str, replicas: int, hostname: str, subdomain: 
     if hostname or not replicas:
         return len(hostname) + domain if replicas else 0
     return replicas * (len(f"{job}-{task}-") + domain + len(",")) - 1 + _digits_below(replicas)
-
-
-def _size_of(job: str, name: str, task: VolcanoTaskSpec) -> int:
-    hostname, subdomain = (text_at(task.template, "spec", field) for field in ("hostname", "subdomain"))
-    return size_of_hosts(job, name, task.replicas, hostname, subdomain)
 
 
 def _digits_below(count: int) -> int:

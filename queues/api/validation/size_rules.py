@@ -181,7 +181,8 @@ def _at_least(sets: Sequence[EqualPods], together: int) -> Resources:
 
 
 def pods_of(document: Any) -> tuple[list[EqualPods], int]:
-    """The pods of an object, and how many of them start together; what cannot be read has none."""
+    """The pods of an object with its defaults filled in, and how many of them start together; what cannot be read has
+    none."""
     match document:
         case VolcanoJob():
             sets = [_of_task(index, task) for index, task in enumerate(document.spec.tasks)]
@@ -214,12 +215,8 @@ def pods_of(document: Any) -> tuple[list[EqualPods], int]:
 
 
 def _of_task(index: int, task: VolcanoTaskSpec) -> EqualPods:
-    minimum, partition = task.min_available, task.partition_policy
-    if minimum is None:
-        parts = partition.min_partitions * partition.partition_size if partition is not None else 0
-        minimum = parts or task.replicas
     at = f"spec.tasks[{index}]"
-    least = min(max(minimum, 0), task.replicas)
+    least = min(task.min_available or 0, task.replicas)
     return EqualPods(f"{at}.replicas", f"{at}.template", task.replicas, least, _takes(task.template))
 
 

@@ -56,14 +56,16 @@ from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.pod_rules import annotation_violations, pod_violations, template_violations
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
+from queues.api.validation.queued_work import pod_templates
 from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.scheduler_fields import other_scheduler, reported_violations
 from queues.api.validation.size_rules import EqualPods, NodeAmounts, pods_of, size_violations
 from queues.api.validation.violations import Violation, label_violations, limit_violations, of_model
-from queues.json_values import value_at
+from queues.json_values import mapping_at, value_at
 from queues.quota.access import access_refusal
-from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
+from queues.quota.queue import path_upwards
+from queues.workload import QueueName
 
 #: (apiVersion, kind) → model.
 KINDS: Mapping[tuple[str, str], type[Model]] = {
@@ -314,35 +316,25 @@ def _nodes(known: Known, path: Sequence[DomainQueue]) -> NodeAmounts | None:
 
 def _path_of(name: str | None, known: Known) -> list[DomainQueue]:
     """A queue and those above it, nearest first; empty: there is none, or they are not known."""
-    path: list[DomainQueue] = []
-    if name is None or known.queues is None:
-        return path
-    while (queue := known.queues.get(name)) is not None and queue not in path:
-        path.append(queue)
-        # A queue that names no parent is below root.
-        name = queue.parent or (ROOT if queue.name != ROOT else "")
-    return path
+    return [] if name is None else list(path_upwards(QueueName(name), (known.queues or {}).get))
 
 
 def _reported(document: Mapping[str, Any], parsed: Model, known: Known) -> Iterator[Violation]:
     """Warnings about fields of pods in queues that placement passes over."""
     if isinstance(parsed, BatchJob | Pod) and _queue_of(parsed, known) is None:
         return
-    at = "spec.jobTemplate.spec" if isinstance(parsed, VolcanoCronJob) else "spec"
-    spec = value_at(document, *at.split("."))
-    if not isinstance(spec, Mapping):
-        return
     if isinstance(parsed, Pod):
-        yield from reported_violations(spec, at, known.schedulers)
-    elif isinstance(parsed, BatchJob):
-        template = spec.get("template") or {}
-        yield from reported_violations(template.get("spec"), f"{at}.template.spec", known.schedulers)
-    elif isinstance(parsed, VolcanoJob | VolcanoCronJob | JobTemplate):
-        if (other := other_scheduler(spec, at, known.schedulers)) is not None:
-            yield other
-        for index, task in enumerate(spec.get("tasks") or ()):
-            template, where = task.get("template") or {}, f"{at}.tasks[{index}].template.spec"
-            yield from reported_violations(template.get("spec"), where, known.schedulers)
+        yield from reported_violations(document.get("spec"), "spec", known.schedulers)
+    if not isinstance(parsed, BatchJob | VolcanoJob | VolcanoCronJob | JobTemplate):
+        return
+    holder, place = document, ""
+    if isinstance(parsed, VolcanoCronJob):
+        holder, place = mapping_at(document, "spec", "jobTemplate"), "spec.jobTemplate."
+    if not isinstance(parsed, BatchJob):
+        other = other_scheduler(mapping_at(holder, "spec"), f"{place}spec", known.schedulers)
+        yield from () if other is None else (other,)
+    for path, template in pod_templates(holder):
+        yield from reported_violations(value_at(template, "spec"), f"{place}{path}.spec", known.schedulers)
 
 
 def _queue_of(document: Any, known: Known) -> str | None:

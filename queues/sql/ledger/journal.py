@@ -26,7 +26,7 @@ from queues.sql.statements import (
     same,
     upsert_rows,
 )
-from queues.sql.tables import admissions, decisions, job_states, postings, reasons
+from queues.sql.tables import STAGE_COLUMNS, admissions, decisions, job_states, postings, reasons
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 _NOW = bindparam("now", type_=MOMENT)
@@ -158,12 +158,10 @@ def _jsonable(facts: Mapping[str, Any]) -> dict[str, Any]:
 NO_STAGES: Final[Mapping[AdmissionId, StageTimes]] = MappingProxyType({})
 _UNKNOWN: Final = StageTimes()
 
-_TIMES: Final = ("released_at", "bound_at", "running_at")
-
 #: For ``stage_rows``.
-STAGES: Final = UnnestRows(id=NUMBER, **dict.fromkeys(_TIMES, MOMENT))
+STAGES: Final = UnnestRows(id=NUMBER, **dict.fromkeys(STAGE_COLUMNS, MOMENT))
 #: Columns that an update of ``admissions`` from these rows sets: the first word stands.
-STAGES_TOLD: Final = {name: func.coalesce(admissions.c[name], STAGES.c[name]) for name in _TIMES}
+STAGES_TOLD: Final = {name: func.coalesce(admissions.c[name], STAGES.c[name]) for name in STAGE_COLUMNS}
 _NOTE: Final = update(admissions).where(admissions.c.id == STAGES.c.id).values(**STAGES_TOLD)
 
 

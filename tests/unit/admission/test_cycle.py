@@ -2,7 +2,6 @@
 
 import threading
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Any
 
 import pytest

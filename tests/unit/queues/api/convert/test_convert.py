@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from queues.api.check.check import check_documents
 from queues.api.check.document import documents_of
-from queues.api.convert.convert import Conversion, comment_of, convert_documents
+from queues.api.convert.conversion import Conversion, comment_of
+from queues.api.convert.convert import convert_documents
 from tests.laws.worlds.settings import in_worlds
 from tests.tables import with_rows
 

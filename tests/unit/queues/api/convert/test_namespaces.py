@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from queues.api.convert.convert import Conversion, convert_documents
+from queues.api.convert.conversion import Conversion
+from queues.api.convert.convert import convert_documents
 
 QUEUES = """
 apiVersion: kueue.x-k8s.io/v1beta2

@@ -1,0 +1,605 @@
+"""The tables, by territory. Amounts are exact integers in units of ``queues.resources``.
+
+One writer per territory: lease and fence by leadership, OBSERVED by intake, LEDGER by apply. HISTORY gets rows from
+both, and loses them by age (``queues.sql.history``). Intake locks the fence row shared, apply exclusively, so limits,
+tree and balances cannot change while a ledger transaction runs.
+"""
+
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    Numeric,
+    PrimaryKeyConstraint,
+    Sequence,
+    Table,
+    Text,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+#: Every table is in it.
+metadata: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: Columns with the times of an admission's stages after it was admitted, in their order.
+STAGE_COLUMNS: Final = ("released_at", "bound_at", "running_at")
+
+
+def string(name: str, **options: Any) -> Column[str]:
+    """Words."""
+    return Column(name, Text, nullable=False, **options)
+
+
+def number(name: str, **options: Any) -> Column[int]:
+    """An amount, in units of ``queues.resources``, or another integer of 64 bits."""
+    return Column(name, BigInteger, nullable=False, **options)
+
+
+def count(name: str) -> Column[int]:
+    """A number that begins at 0."""
+    return number(name, server_default=text("0"))
+
+
+def flag(name: str, default: bool) -> Column[bool]:
+    """True or false."""
+    return Column(name, Boolean, nullable=False, server_default=text("true" if default else "false"))
+
+
+def moment(name: str, **options: Any) -> Column[Any]:
+    """A point in time."""
+    return Column(name, DateTime(timezone=True), nullable=False, **options)
+
+
+def sometime(name: str, **options: Any) -> Column[Any]:
+    """A point in time; null if it has not come, or is not known."""
+    return Column(name, DateTime(timezone=True), **options)
+
+
+def recorded(name: str) -> Column[Any]:
+    """When the row was written, by the database's clock."""
+    return moment(name, server_default=func.clock_timestamp())
+
+
+def document(name: str) -> Column[Any]:
+    """JSON, {} by default."""
+    return Column(name, JSONB, nullable=False, server_default=text("'{}'::jsonb"))
+
+
+def many(name: str, of: Any) -> Column[Any]:
+    """A list, empty by default."""
+    return Column(name, ARRAY(of), nullable=False, server_default=text("'{}'"))
+
+
+def seats() -> list[Column[Any]]:
+    """Element i of each list is about seat i."""
+    return [
+        many("pod_sets", Text),
+        many("ordinals", Integer),
+        many("nodes", Text),
+        many("flavors", Text),
+        #: Index into ``shapes``.
+        many("shape_of", Integer),
+        #: What a seat of each shape takes: [{resource: amount}].
+        Column("shapes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    ]
+
+
+def admission_facts() -> list[Column[Any]]:
+    """What is known of an admission, whether it is closed or not, besides its id."""
+    return [
+        string("kind"),
+        string("uid"),
+        string("namespace"),
+        string("name"),
+        string("queue"),
+        number("priority"),
+        #: Of the workload as it was admitted.
+        string("generation"),
+        #: User that the seats are for; "": unknown.
+        string("username", server_default=text("''")),
+        #: Every seat has had a bound pod.
+        flag("started", default=False),
+        #: Its pods have been ready together for a while.
+        flag("ready", default=False),
+        moment("opened_at"),
+        #: Since when the workload holds seats without a break: the earliest opening of the admissions that it held when
+        #: this one was opened.
+        moment("held_since"),
+        #: When it was committed, by the database's clock, to the millisecond.
+        moment("admitted_at"),
+        # By the leader's clock, to the millisecond: when its pods were handed to the scheduler, when every seat had a
+        # bound pod, and when all these pods were ready. Null: not yet, or nothing saw it.
+        *(sometime(name) for name in STAGE_COLUMNS),
+        #: Of leadership.
+        number("term"),
+        *seats(),
+        # Pods that ran before they were in the books: pod i has seat i of ``adopted_seats``.
+        many("adopted_pods", Text),
+        many("adopted_seats", Integer),
+        # Why it is being taken back, or was.
+        sometime("evicted_at"),
+        Column("cause_code", Text),
+        Column("cause_message", Text),
+        Column("beneficiary_kind", Text),
+        Column("beneficiary_uid", Text),
+    ]
+
+
+def is_ours(name: str | None, kind: str, parents: MutableMapping[Any, Any]) -> bool:
+    """False for tables that are not declared here: partitions, and tables of another owner."""
+    return kind != "table" or name in metadata.tables
+
+
+# ── leadership: the lease of the leader, its heartbeat, the fence that every other writer locks first ────────────────
+
+#: Only elections and renewals lock a row of it.
+leases: Final = Table(
+    "leases",
+    metadata,
+    string("name", primary_key=True),
+    string("holder"),
+    #: Grows with every election.
+    number("term"),
+    moment("expires"),
+)
+
+fences: Final = Table(
+    "fences",
+    metadata,
+    #: Of the lease.
+    string("name", primary_key=True),
+    #: The term that may write.
+    number("term"),
+    #: Of the last ledger transaction. Goes on over terms.
+    count("ledger_seq"),
+)
+
+ledger_ids: Final = Table(
+    "ledger_ids",
+    metadata,
+    #: One row only: always true.
+    flag("single", True),
+    string("id"),
+    #: What the cluster has recorded, and what it gets next (``queues.ledger_record``).
+    *(string(name, server_default=text("(gen_random_uuid())::text")) for name in ("nonce", "next_nonce")),
+    CheckConstraint("single", name="single_row"),
+    PrimaryKeyConstraint("single"),
+)
+
+heartbeats: Final = Table(
+    "heartbeats",
+    metadata,
+    #: Name of the lease.
+    string("lease", primary_key=True),
+    string("holder"),
+    number("term"),
+    #: When the cluster was as the tables say, by the database's clock.
+    moment("current_at"),
+    #: Why that is some time ago, as a sentence; "": nothing is behind.
+    string("behind", server_default=text("''")),
+    #: Where other replicas reach the leader's read API: https://host:port; "": they do not.
+    string("address", server_default=text("''")),
+)
+
+
+# ── OBSERVED: what the cluster would forget, written by intake (``queues.sql.observed``) ─────────────────────────────
+
+queues: Final = Table(
+    "queues",
+    metadata,
+    string("name", primary_key=True),
+    string("uid", server_default=text("''")),
+    count("generation"),
+    #: As its object says.
+    Column("parent", Text),
+    #: The queue that its use counts in: the parent, or root where the tree is broken; null: root itself.
+    Column("counts_in", Text),
+    #: What is wrong with its own document; null: nothing.
+    Column("problem", Text),
+    #: It, or the way up to root, cannot be used: it takes nothing new.
+    flag("broken", default=False),
+    #: False: its object is gone; the row stays while something is held.
+    flag("present", default=True),
+    flag("paused", default=False),
+    flag("closed", default=False),
+    document("document"),
+    string("changed_by", server_default=text("''")),
+)
+
+queue_versions: Final = Table(
+    "queue_versions",
+    metadata,
+    Column("version", BigInteger, Identity(always=True), primary_key=True),
+    recorded("recorded_at"),
+    string("queue"),
+    string("uid"),
+    number("generation"),
+    string("changed_by"),
+    document("document"),
+    flag("removed", default=False),
+    Index(None, "queue", "version"),
+)
+
+queue_limits: Final = Table(
+    "queue_limits",
+    metadata,
+    string("queue", primary_key=True),
+    #: '' sums over all flavors.
+    string("flavor", primary_key=True),
+    string("resource", primary_key=True),
+    # As written.
+    Column("guarantee", BigInteger),
+    Column("deserved", BigInteger),
+    Column("capability", BigInteger),
+    # What follows from them and the rest of the tree (queues.quota.tree), and is what counts: kept free for the
+    # queue even while idle, and never exceeded (null: as much as the ancestors allow).
+    count("keeps"),
+    Column("ceiling", BigInteger),
+    CheckConstraint("keeps >= 0", name="keeps_not_negative"),
+)
+
+nodes: Final = Table(
+    "nodes",
+    metadata,
+    string("name", primary_key=True),
+    string("flavor", server_default=text("''")),
+    #: Ready, not cordoned, present: takes new seats.
+    flag("usable", default=True),
+    #: Why it takes no gangs all the same, in words: ''.
+    string("closed", server_default=text("''")),
+    Index("ix_nodes_unusable", "name", postgresql_where=text("NOT usable")),
+)
+
+node_limits: Final = Table(
+    "node_limits",
+    metadata,
+    string("node", primary_key=True),
+    string("resource", primary_key=True),
+    #: Allocatable minus other people's pods.
+    number("amount"),
+)
+
+capacity: Final = Table(
+    "capacity",
+    metadata,
+    #: '' sums over all nodes.
+    string("flavor", primary_key=True),
+    string("resource", primary_key=True),
+    #: Sum over the limits of usable nodes: what bounds root.
+    number("amount"),
+)
+
+arrival_numbers: Final = Sequence("arrival_numbers", metadata=metadata)
+
+workloads: Final = Table(
+    "workloads",
+    metadata,
+    string("kind", primary_key=True),
+    string("uid", primary_key=True),
+    string("namespace"),
+    string("name"),
+    string("queue"),
+    #: Order of arrival.
+    number("arrival"),
+    count("priority"),
+    #: Seconds since the epoch, from the object.
+    count("created"),
+    number("minimum", server_default=text("1")),
+    number("pods", server_default=text("1")),
+    document("asks"),
+    #: Whole devices that the gang needs to start (``queues.order.policies``).
+    count("devices"),
+    #: Declared, in seconds; null: none is.
+    Column("run_time", BigInteger),
+    #: Of a pod that waits alone: kind and name of what controls it, such as deployment/web; "": nothing does.
+    string("owner", server_default=text("''")),
+    #: Ended, or a group that waits for nothing until there are further pods, though its object is still there.
+    flag("finished", default=False),
+    #: The user that created it; "": unknown.
+    string("username", server_default=text("''")),
+    #: Image of its pods' first container, at most 200 characters; "": unknown.
+    string("image", server_default=text("''")),
+    #: Values that it states and that cannot be read, a sentence a line; "": none.
+    string("ignored_values", server_default=text("''")),
+    #: How it ended (``queues.workload.Result``); "" if it has not, or if that is not known.
+    string("result", server_default=text("''")),
+    #: Seconds since the epoch: when it was seen to have ended; 0 if it has not, or if that is not known.
+    count("finished_at"),
+    #: When Muster first stored it.
+    recorded("seen_at"),
+    Index(None, "namespace", "name"),
+    #: What there is in which namespace, without reading all.
+    Index(None, "namespace", "kind"),
+    Index(None, "queue", "arrival"),
+)
+
+outcomes: Final = Table(
+    "outcomes",
+    metadata,
+    string("pod_uid", primary_key=True),
+    string("kind"),
+    string("uid"),
+    string("pod_set"),
+    number("ordinal"),
+    string("phase"),
+    Column("exit_code", Integer),
+    count("version"),
+    recorded("recorded_at"),
+    Index(None, "kind", "uid"),
+    CheckConstraint("phase IN ('Succeeded', 'Failed')", name="phase_is_terminal"),
+)
+
+recreations: Final = Table(
+    "recreations",
+    metadata,
+    string("pod_uid", primary_key=True),
+    string("kind"),
+    string("uid"),
+    string("namespace"),
+    string("name"),
+    string("queue"),
+    #: JSON as text: it may hold the character NUL, escaped.
+    string("manifest"),
+)
+
+
+# ── LEDGER: admissions that hold something, balances and claims, and why workloads wait ──────────────────────────────
+
+queue_balances: Final = Table(
+    "queue_balances",
+    metadata,
+    string("queue", primary_key=True),
+    string("flavor", primary_key=True),
+    string("resource", primary_key=True),
+    #: By admissions of the queue itself.
+    count("own"),
+    #: With everything below.
+    count("used"),
+    #: own + Σ over children of max(counted, guarantee): what limits are held against.
+    count("counted"),
+    CheckConstraint("own >= 0", name="own_not_negative"),
+    CheckConstraint("used >= own", name="used_holds_own"),
+    CheckConstraint("counted >= used", name="counted_holds_used"),
+)
+
+node_balances: Final = Table(
+    "node_balances",
+    metadata,
+    string("node", primary_key=True),
+    string("resource", primary_key=True),
+    count("used"),
+    CheckConstraint("used >= 0", name="used_not_negative"),
+)
+
+admissions: Final = Table(
+    "admissions",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    *admission_facts(),
+    #: open | evicting. One that closes moves to ``closed_admissions``.
+    string("state", server_default=text("'open'")),
+    #: Pods that had to start together when the workload was admitted.
+    count("minimum"),
+    #: Indices of seats that are given back.
+    many("ended", Integer),
+    CheckConstraint("state IN ('open', 'evicting')", name="state_is_known"),
+    CheckConstraint(
+        "cardinality(pod_sets) = cardinality(ordinals) AND cardinality(pod_sets) = cardinality(nodes)"
+        " AND cardinality(pod_sets) = cardinality(flavors) AND cardinality(pod_sets) = cardinality(shape_of)"
+        " AND cardinality(ended) <= cardinality(pod_sets)",
+        name="lists_are_about_the_same_seats",
+    ),
+    Index(None, "kind", "uid"),
+)
+
+backoffs: Final = Table(
+    "backoffs",
+    metadata,
+    string("kind", primary_key=True),
+    string("uid", primary_key=True),
+    #: Seconds since the epoch.
+    count("not_before"),
+    count("rollbacks"),
+    #: Evictions for other workloads.
+    count("evictions"),
+    #: Seconds since the epoch: of the last of these; 0: there was none.
+    count("waiting_since"),
+    #: Times that its pods were not ready in time, of what revision of its object; and which pods the last time.
+    count("unready"),
+    string("unready_revision", server_default=text("''")),
+    string("unready_message", server_default=text("''")),
+)
+
+claims: Final = Table(
+    "claims",
+    metadata,
+    # The beneficiary.
+    string("kind", primary_key=True),
+    string("uid", primary_key=True),
+    string("queue"),
+    string("generation"),
+    #: Seconds since the epoch.
+    number("until"),
+    #: Ids of admissions.
+    many("victims", BigInteger),
+    *seats(),
+)
+
+reasons: Final = Table(
+    "reasons",
+    metadata,
+    string("kind", primary_key=True),
+    string("uid", primary_key=True),
+    string("code"),
+    string("message"),
+    document("facts"),
+    #: Since when with this code.
+    moment("since"),
+)
+
+job_states: Final = Table(
+    "job_states",
+    metadata,
+    string("kind", primary_key=True),
+    string("uid", primary_key=True),
+    document("state"),
+)
+
+
+# ── HISTORY: what happened, one partition a week, and what is summed up of it ────────────────────────────────────────
+
+#: Partitioned tables, by the column that decides; each has a DEFAULT partition as well.
+PARTITIONED: Final = {
+    "postings": "posted_at",
+    "decisions": "decided_at",
+    "ended_workloads": "ended_at",
+    "closed_admissions": "closed_at",
+}
+
+
+def _partitioned(name: str) -> dict[str, Any]:
+    return {"postgresql_partition_by": f"RANGE ({PARTITIONED[name]})"}
+
+
+postings: Final = Table(
+    "postings",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    moment("posted_at", primary_key=True),
+    number("ledger_seq"),
+    number("term"),
+    #: admit | adopt | free | carry (held when the partition before ended, which was dropped)
+    string("kind"),
+    #: 0: of none (carry).
+    number("admission"),
+    #: User that the seats are for; "": unknown.
+    string("username", server_default=text("''")),
+    # Double entry: what the debit account takes, the credit account gives. 'queue/<name>' or 'pool'.
+    string("debit"),
+    string("credit"),
+    # Element i of each list is one amount, in the flavor that the seats really have.
+    many("flavors", Text),
+    many("resources", Text),
+    many("amounts", BigInteger),
+    CheckConstraint("debit <> credit", name="two_accounts"),
+    CheckConstraint("0 <= ALL (amounts)", name="amounts_not_negative"),
+    Index(None, "admission"),
+    **_partitioned("postings"),
+)
+
+decisions: Final = Table(
+    "decisions",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    moment("decided_at", primary_key=True),
+    number("ledger_seq"),
+    number("term"),
+    string("kind"),
+    string("workload_kind"),
+    string("workload_uid"),
+    string("namespace"),
+    string("name"),
+    string("queue"),
+    string("code"),
+    string("message"),
+    Column("admission", BigInteger),
+    Column("beneficiary_kind", Text),
+    Column("beneficiary_uid", Text),
+    document("numbers"),
+    Index(None, "workload_kind", "workload_uid"),
+    Index(None, "namespace", "name"),
+    **_partitioned("decisions"),
+)
+
+ended_workloads: Final = Table(
+    "ended_workloads",
+    metadata,
+    string("kind", primary_key=True),
+    string("uid", primary_key=True),
+    moment("ended_at", primary_key=True),
+    string("namespace"),
+    string("name"),
+    string("queue"),
+    number("arrival"),
+    number("priority"),
+    number("created"),
+    number("minimum"),
+    number("pods"),
+    document("asks"),
+    #: Rows of ``outcomes`` as they were, oldest first.
+    Column("outcomes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    # As in ``workloads``.
+    string("username"),
+    string("image"),
+    string("result"),
+    number("finished_at"),
+    moment("seen_at"),
+    Index(None, "namespace", "name"),
+    #: As in ``workloads``.
+    Index(None, "namespace", "kind"),
+    **_partitioned("ended_workloads"),
+)
+
+closed_admissions: Final = Table(
+    "closed_admissions",
+    metadata,
+    #: As in ``admissions``; all of its seats are given back.
+    number("id", primary_key=True),
+    moment("closed_at", primary_key=True),
+    *admission_facts(),
+    Index(None, "kind", "uid"),
+    Index(None, "namespace", "name"),
+    **_partitioned("closed_admissions"),
+)
+
+history_starts: Final = Table(
+    "history_starts",
+    metadata,
+    #: A partitioned table.
+    string("history", primary_key=True),
+    #: Older rows were dropped. No row: none was ever dropped.
+    moment("begins_at"),
+)
+
+past_use_marks: Final = Table(
+    "past_use_marks",
+    metadata,
+    #: Seconds.
+    number("half_life", primary_key=True),
+    #: Every posting up to this id is in ``past_use_sums``.
+    number("posting"),
+    #: Of the postings of the kind ``carry`` only those up to this id: the others repeat what is in the sums.
+    number("carried"),
+)
+
+past_use_sums: Final = Table(
+    "past_use_sums",
+    metadata,
+    number("half_life", primary_key=True),
+    string("queue", primary_key=True),
+    string("username", primary_key=True),
+    string("flavor", primary_key=True),
+    string("resource", primary_key=True),
+    #: Seconds since the epoch ÷ half-life.
+    number("block", primary_key=True),
+    #: Σ ± amount × weight (``queues.quota.decayed_usage``), of more digits than 64 bits hold.
+    Column("units", Numeric, nullable=False),
+)
