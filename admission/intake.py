@@ -26,8 +26,11 @@ from queues.errors import DataRefused
 from queues.order.policies import devices
 from queues.slices import slices
 from queues.sql.database import Database, Transaction
-from queues.sql.leadership import Term
+from queues.sql.leadership import Term, check_term
 from queues.sql.observed import workloads
+from queues.sql.observed.nodes import record_node_limits
+from queues.sql.observed.queues import record_queues
+from queues.sql.observed.rows import Description, NodeLimit, QueueVersion, Succession
 from queues.workload import NodeName, Result, WorkloadKey, WorkloadKind
 
 _log = logging.getLogger(__name__)
@@ -151,19 +154,19 @@ async def _write(
     arrivals = await _all_descriptions(world, batch.arrivals)
     heirs = [row for row in arrivals if row.key in world.recreations.successions]
     described = [*heirs, *await _all_descriptions(world, batch.described)]
-    await workloads.check_term(tx, term)
+    await check_term(tx, term)
     if batch.nodes:
         limits = _node_limits(world, batch.nodes)
-        await workloads.record_node_limits(tx, term, limits, batch.nodes.keys() - limits.keys())
+        await record_node_limits(tx, term, limits, batch.nodes.keys() - limits.keys())
     if batch.queues:
         changed = [_version(fact) for fact in batch.queues.values() if fact is not None]
         gone = [name for name, fact in batch.queues.items() if fact is None]
-        await workloads.record_queues(tx, term, changed, gone)
+        await record_queues(tx, term, changed, gone)
     if heirs:
         await workloads.succeed(
             tx,
             term,
-            [workloads.Succession(heir=row, after=world.recreations.successions[row.key]) for row in heirs],
+            [Succession(heir=row, after=world.recreations.successions[row.key]) for row in heirs],
         )
     numbers = await workloads.arrive(tx, term, arrivals) if arrivals else {}
     if described:
@@ -206,12 +209,12 @@ def _about(world: World, row: UnsavedRow) -> WorkloadKey | None:
             return None
 
 
-def _node_limits(world: World, changed: Iterable[NodeName]) -> dict[NodeName, workloads.NodeLimit]:
+def _node_limits(world: World, changed: Iterable[NodeName]) -> dict[NodeName, NodeLimit]:
     """Limits of these nodes; nodes that are gone are absent."""
     inventory = world.node_inventory
     table = inventory.table()
     return {
-        name: workloads.NodeLimit(
+        name: NodeLimit(
             limits=limit,
             flavor=table.flavor(name),
             usable=inventory.can_take_pods(name),
@@ -222,20 +225,18 @@ def _node_limits(world: World, changed: Iterable[NodeName]) -> dict[NodeName, wo
     }
 
 
-def _version(fact: QueueFact) -> workloads.QueueVersion:
-    return workloads.QueueVersion(
-        queue=fact.queue, uid=fact.uid, document=fact.document, changed_by=fact.changed_by
-    )
+def _version(fact: QueueFact) -> QueueVersion:
+    return QueueVersion(queue=fact.queue, uid=fact.uid, document=fact.document, changed_by=fact.changed_by)
 
 
-async def _all_descriptions(world: World, keys: Iterable[WorkloadKey]) -> list[workloads.Description]:
-    found: list[workloads.Description] = []
+async def _all_descriptions(world: World, keys: Iterable[WorkloadKey]) -> list[Description]:
+    found: list[Description] = []
     async for some in slices(list(keys)):
         found += _descriptions(world, some)
     return found
 
 
-def _descriptions(world: World, keys: Iterable[WorkloadKey]) -> Iterator[workloads.Description]:
+def _descriptions(world: World, keys: Iterable[WorkloadKey]) -> Iterator[Description]:
     """Of those of these workloads that are there."""
     for key in keys:
         if (state := world.state_to_describe(key)) is not None:
@@ -247,9 +248,9 @@ def described_result(world: World, state: WorkloadState) -> Result:
     return (world.seen_ends.of(state.key) or state.result) if state.is_gone else state.result
 
 
-def _description(world: World, state: WorkloadState) -> workloads.Description:
+def _description(world: World, state: WorkloadState) -> Description:
     workload = state.workload
-    return workloads.Description(
+    return Description(
         key=state.key,
         namespace=workload.namespace,
         name=workload.name,

@@ -16,7 +16,7 @@ from queues.api.quota.quota_document import LIMITS, QuotaField, merged, patch_fo
 from queues.api.resource_names import NoSuchResource, usual_name
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.known import Known
-from queues.api.validation.tenant_rules import QueueChange, Requester, TenantTree, change_refusals
+from queues.api.validation.tenant_rules import ObjectWrite, Requester, TenantTree, change_refusals
 from queues.api.validation.validation import violations_of
 from queues.errors import InvalidDocument, MusterError
 from queues.quota.accounts import Account
@@ -223,7 +223,7 @@ def _checked(patch: QueuePatchBody, facts: QueueFacts, by: Requester | None, now
     document = _document(facts[QueueName(patch.queue)])
     if by is not None:
         documents = {str(name): _document(fact) for name, fact in facts.items()}
-        change = QueueChange(patch.queue, document, merged(document, {"spec": patch.spec}))
+        change = ObjectWrite(patch.queue, document, merged(document, {"spec": patch.spec}))
         if why := change_refusals(change, by, documents, now):
             told = "; ".join(each.removeprefix(f"queue {patch.queue}: ") for each in why[:_MOST_REFUSALS])
             raise RefusedChange(why=f"Change of queue {patch.queue}: {told.rstrip('.')}.")

@@ -43,7 +43,6 @@ class Term:
 
     holder: str
     number: int
-    lease: str = CONTROLLER
 
     def fenced(self, reason: str) -> Fenced:
         """The error that ends what this term was about to write."""
@@ -51,17 +50,17 @@ class Term:
 
     def parameters(self) -> dict[str, str | int]:
         """Of statements that find the rows of this very term by ``_OWN_LEASE`` or ``_OWN_FENCE``."""
-        return {"lease": self.lease, "leader": self.holder, "number": self.number}
+        return {"leader": self.holder, "number": self.number}
 
 
 #: Condition on the lease row: this very term, given as ``Term.parameters``.
 _OWN_LEASE: Final = and_(
-    leases.c.name == bindparam("lease"),
+    leases.c.name == CONTROLLER,
     leases.c.holder == bindparam("leader"),
     leases.c.term == bindparam("number"),
 )
 #: Condition on the fence row: the same.
-_OWN_FENCE: Final = and_(fences.c.name == bindparam("lease"), fences.c.term == bindparam("number"))
+_OWN_FENCE: Final = and_(fences.c.name == CONTROLLER, fences.c.term == bindparam("number"))
 
 _VALID: Final = leases.c.expires > func.clock_timestamp()
 
@@ -91,33 +90,31 @@ class LeaseTrust:
         return max(0.0, self.until - now)
 
 
-async def elect(
-    tx: AsyncConnection, holder: str, lease_seconds: float = LEASE_SECONDS, *, lease: str = CONTROLLER
-) -> Term | None:
+async def elect(tx: AsyncConnection, name: str, lease_seconds: float = LEASE_SECONDS) -> Term | None:
     """Take the lease if it is free; None if another process holds it.
 
-    ``holder`` must be unique to this process: a lease that has not ended is never taken, whatever the name.
+    ``name``: of the new holder, which no other process has; a lease that has not ended is never taken, whatever it is.
     """
     # Read without a lock first, so that waiting replicas do not disturb the leader.
-    if await _held_by(tx, lease) is not None:
+    if await holder(tx) is not None:
         return None
-    first = insert(leases).values(name=lease, holder=holder, term=1, expires=_end(lease_seconds))
+    first = insert(leases).values(name=CONTROLLER, holder=name, term=1, expires=_end(lease_seconds))
     number = await tx.scalar(
         first.on_conflict_do_update(
             index_elements=[leases.c.name],
-            set_={"holder": holder, "term": leases.c.term + 1, "expires": _end(lease_seconds)},
+            set_={"holder": name, "term": leases.c.term + 1, "expires": _end(lease_seconds)},
             where=leases.c.expires <= func.clock_timestamp(),
         ).returning(leases.c.term)
     )
     if number is None:
         return None
     await tx.execute(_END_OLD_WRITERS, {"seconds": MARGIN_SECONDS})
-    fence = insert(fences).values(name=lease, term=number)
+    fence = insert(fences).values(name=CONTROLLER, term=number)
     # Waits for the writers of the last term.
     await tx.execute(
         fence.on_conflict_do_update(index_elements=[fences.c.name], set_={"term": fence.excluded.term})
     )
-    return Term(holder=holder, number=number, lease=lease)
+    return Term(holder=name, number=number)
 
 
 #: Every other session that has locked rows of the fence is a writer of an old term, for the lease is locked.
@@ -155,13 +152,9 @@ async def database_time(tx: AsyncConnection) -> float:
     return float(await tx.scalar(_NOW) or 0.0)
 
 
-async def holder(tx: AsyncConnection, *, lease: str = CONTROLLER) -> str | None:
+async def holder(tx: AsyncConnection) -> str | None:
     """Name of the process that leads now; None if none does."""
-    return await _held_by(tx, lease)
-
-
-async def _held_by(tx: AsyncConnection, lease: str) -> str | None:
-    found: str | None = await tx.scalar(select(leases.c.holder).where(leases.c.name == lease, _VALID))
+    found: str | None = await tx.scalar(select(leases.c.holder).where(leases.c.name == CONTROLLER, _VALID))
     return found
 
 
@@ -249,18 +242,19 @@ async def beat(tx: AsyncConnection, term: Term, *, seconds: float, behind: str, 
     }
     await tx.execute(
         insert(heartbeats)
-        .values(lease=term.lease, **told)
+        .values(lease=CONTROLLER, **told)
         .on_conflict_do_update(
             index_elements=[heartbeats.c.lease], set_=told, where=heartbeats.c.term <= term.number
         )
     )
 
 
-async def last_heartbeat(tx: AsyncConnection, *, lease: str = CONTROLLER) -> Heartbeat | None:
+async def last_heartbeat(tx: AsyncConnection) -> Heartbeat | None:
     """The last heartbeat of any leader; None if no replica has ever led."""
     age = func.extract("epoch", func.clock_timestamp() - heartbeats.c.current_at)
     columns = heartbeats.c["holder", "term", "behind", "address"]
-    row = (await tx.execute(select(*columns, age.label("age")).where(heartbeats.c.lease == lease))).first()
+    question = select(*columns, age.label("age")).where(heartbeats.c.lease == CONTROLLER)
+    row = (await tx.execute(question)).first()
     if row is None:
         return None
     return Heartbeat(

@@ -22,12 +22,12 @@ _SKIP: Final = text(
 )
 
 
-async def read_identity(tx: AsyncConnection, *, lease: str = CONTROLLER) -> LedgerRecord:
+async def read_identity(tx: AsyncConnection) -> LedgerRecord:
     """The ledger of this database, as of its last election. Raises DatabaseError."""
     row = (
         await tx.execute(
             select(*ledger_ids.c["id", "nonce", "next_nonce"], *leases.c["term", "holder"]).select_from(
-                ledger_ids.outerjoin(leases, leases.c.name == lease)
+                ledger_ids.outerjoin(leases, leases.c.name == CONTROLLER)
             )
         )
     ).first()

@@ -125,7 +125,7 @@ def _forgotten_after_failure() -> None:
 
 def _no_outcomes() -> None:
     async def record(tx: Any, term: Any, rows: Any) -> None:
-        await observed.check_term(tx, term)
+        await leadership.check_term(tx, term)
 
     _set(observed, "record_outcomes", record)
 
@@ -153,7 +153,7 @@ def _renews_any_lease() -> None:
 
 
 def _takes_lease_early() -> None:
-    async def elect(tx: Any, holder: str, lease_seconds: float = 0.0, *, lease: str = "controller") -> Any:
+    async def elect(tx: Any, name: str, lease_seconds: float = 0.0) -> Any:
         await tx.execute(
             update(leases)
             .where(
@@ -164,7 +164,7 @@ def _takes_lease_early() -> None:
                 expires=leadership.func.clock_timestamp() - leadership.func.make_interval(0, 0, 0, 0, 0, 0, 1)
             )
         )
-        return await right(tx, holder, lease_seconds, lease=lease)
+        return await right(tx, name, lease_seconds)
 
     right = leadership.elect
     _set(leadership, "elect", elect)

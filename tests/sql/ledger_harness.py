@@ -16,8 +16,10 @@ from queues.resources import Resources
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.leadership import Term, elect
+from queues.sql.observed.nodes import record_node_limits
+from queues.sql.observed.queues import record_queues
 from queues.sql.observed.rows import Description, NodeLimit, QueueVersion
-from queues.sql.observed.workloads import arrive, record_node_limits, record_queues
+from queues.sql.observed.workloads import arrive
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 GPU = "nvidia.com/gpu"

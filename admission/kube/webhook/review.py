@@ -25,12 +25,12 @@ from admission.kube.watch.store import TOO_DEEP, without_depths
 from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.queue import QueueDocument
-from queues.api.validation.closures.reservation_rights import ReservationChange, reservation_refusals
+from queues.api.validation.closures.reservation_rights import reservation_refusals
 from queues.api.validation.closures.whole_nodes import NodeShape
 from queues.api.validation.known import Known
 from queues.api.validation.queue_rules import queue_deletion_violations
 from queues.api.validation.tenant_rules import (
-    QueueChange,
+    ObjectWrite,
     Requester,
     change_refusals,
     command_refusals,
@@ -225,24 +225,23 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     written = document or old or {}
     by = Requester(request.userInfo.username, frozenset(request.userInfo.groups))
     name = request.name or text_at(written, "metadata", "name")
+    change = ObjectWrite(name, old, document, is_status=bool(request.subResource))
     if written.get("kind") == COMMANDS.kind:
         target = text_at(written, "target", "name")
         refusals = command_refusals(target, by, await surroundings.list_queue_documents())
     elif written.get("kind") == RESERVATIONS.kind:
-        planned = ReservationChange(name, old, document, is_status=bool(request.subResource))
         queues, others = (
             await surroundings.list_queue_documents(),
             await surroundings.list_reservation_documents(),
         )
         refusals = await asyncio.to_thread(
-            reservation_refusals, planned, by, queues, others, surroundings.node_shapes(), time()
+            reservation_refusals, change, by, queues, others, surroundings.node_shapes(), time()
         )
     elif written.get("kind") != QUEUES.kind:
         raise InvalidReview(found=f"an object of kind {written.get('kind')!r:.60}")
-    elif request.subResource:
+    elif change.is_status:
         refusals = status_refusals(name, by)
     else:
-        change = QueueChange(name, old, document)
         queues = await surroundings.list_queue_documents()
         # Of thousands of queues it takes a while, in which other reviews are answered.
         refusals = await asyncio.to_thread(change_refusals, change, by, queues, time())

@@ -12,6 +12,7 @@ from typing import Any
 
 from queues.api.names import DEFAULT_QUEUE, QUEUE_ANNOTATION, QUEUE_LABEL, ROOT_QUEUE, VOLCANO_SCHEDULER
 from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS
+from queues.json_values import mapping_at, value_at
 
 Document = dict[str, Any]
 
@@ -27,10 +28,9 @@ NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
 
 def defaulted_job(document: Document, *, namespace_queue: str | None = None) -> Document:
     """A Volcano Job with its defaults. ``namespace_queue``: the default queue of the namespace; None if it has none."""
-    spec = _mapping(document.get("spec"))
-    if spec is None:
+    if not isinstance(document.get("spec"), Mapping):
         return document
-    spec = dict(spec)
+    spec = dict(document["spec"])
     spec["queue"] = _queue_of(document, spec, namespace_queue)
     if not spec.get("schedulerName"):
         spec["schedulerName"] = VOLCANO_SCHEDULER
@@ -42,8 +42,8 @@ def defaulted_job(document: Document, *, namespace_queue: str | None = None) -> 
         if not spec.get("minAvailable"):
             minimums = [_count(task, "minAvailable") for task in spec["tasks"]]
             spec["minAvailable"] = sum(minimum for minimum in minimums if minimum is not None)
-    plugins = _mapping(spec.get("plugins"))
-    if plugins is not None and len(plugins) <= MOST_ENTRIES:
+    plugins = spec.get("plugins")
+    if isinstance(plugins, Mapping) and len(plugins) <= MOST_ENTRIES:
         spec["plugins"] = with_needed_plugins(plugins)
     return {**document, "spec": spec}
 
@@ -68,8 +68,7 @@ def defaulted_queue(document: Document) -> Document:
         spec["weight"] = 1
     if spec.get("reclaimable") is None:
         spec["reclaimable"] = True
-    metadata = _mapping(document.get("metadata")) or {}
-    if not spec.get("parent") and metadata.get("name") != ROOT_QUEUE:
+    if not spec.get("parent") and value_at(document, "metadata", "name") != ROOT_QUEUE:
         spec["parent"] = ROOT_QUEUE
     return {**document, "spec": spec}
 
@@ -110,10 +109,9 @@ def _task(task: Any, index: int) -> Any:
         filled["minAvailable"] = minimum
     if not filled.get("maxRetry"):
         filled["maxRetry"] = MAX_RETRY
-    template = _mapping(filled.get("template"))
-    spec = _mapping(template.get("spec")) if template else None
-    if template and spec and spec.get("hostNetwork") is True and not spec.get("dnsPolicy"):
-        filled["template"] = {**template, "spec": {**spec, "dnsPolicy": HOST_DNS}}
+    spec = mapping_at(filled, "template", "spec")
+    if spec.get("hostNetwork") is True and not spec.get("dnsPolicy"):
+        filled["template"] = {**filled["template"], "spec": {**spec, "dnsPolicy": HOST_DNS}}
     return filled
 
 
@@ -144,16 +142,11 @@ def with_needed_plugins(plugins: Mapping[str, Any]) -> Document:
     return filled
 
 
-def _mapping(value: Any) -> Mapping[str, Any] | None:
-    return value if isinstance(value, Mapping) else None
-
-
 def _count(mapping: Any, key: str) -> int | None:
-    value = mapping.get(key) if isinstance(mapping, Mapping) else None
+    value = value_at(mapping, key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _queue_of(document: Document, spec: Document, inherited: str | None) -> Any:
-    metadata = _mapping(document.get("metadata")) or {}
-    labels, annotations = (_mapping(metadata.get(field)) or {} for field in ("labels", "annotations"))
+    labels, annotations = (mapping_at(document, "metadata", field) for field in ("labels", "annotations"))
     return queue_named(spec.get("queue"), labels=labels, annotations=annotations, inherited=inherited)

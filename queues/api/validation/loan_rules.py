@@ -1,7 +1,8 @@
 """Rules for the loans of a Queue: what each says, and who may make or end it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from queues.api.model import excerpt
 from queues.api.quota.loans import end_of, lasting, loans_of
@@ -94,13 +95,6 @@ def loan_refusals(
 Documents = Mapping[str, Document]
 
 
-class _Known(NamedTuple):
-    """A loan by what it is, however the entry is written and wherever it is in the list."""
-
-    lender: str
-    loan: Loan
-
-
 def weakened_loans(
     name: str, before: Documents, after: Documents, administers: Callable[[str, str], bool], now: float
 ) -> list[str]:
@@ -117,12 +111,12 @@ def weakened_loans(
         return []
     counted, counts = _counting(before, now), _counting(after, now)
     return [
-        f"queue {name}: found a change with which the loan of {_lent(known)} from {known.lender} to {known.loan.to} "
-        f"until {rfc3339(known.loan.until)} counts for {_units(known, counts.get(known, 0))}, expected "
-        f"{_units(known, units)} as now: it was made by a platform administrator. Leave queue {known.lender} as much, "
+        f"queue {name}: found a change with which the loan of {loan.account.amount(loan.units)} from {lender} to "
+        f"{loan.to} until {rfc3339(loan.until)} counts for {loan.account.show(counts[lender, loan])}, expected "
+        f"{loan.account.show(units)} as now: it was made by a platform administrator. Leave queue {lender} as much, "
         "or ask one to end the loan"
-        for known, units in counted.items()
-        if counts.get(known, 0) < units and not administers(known.lender, known.loan.to)
+        for (lender, loan), units in counted.items()
+        if counts[lender, loan] < units and not administers(lender, loan.to)
     ]
 
 
@@ -132,18 +126,9 @@ def lends_now(documents: Documents, now: float) -> bool:
     return any(loan.until > now for spec in specs for loan in loans_of(spec))
 
 
-def _counting(documents: Documents, now: float) -> dict[_Known, int]:
-    """How much of each loan counts; of equal ones together."""
-    counting: dict[_Known, int] = {}
+def _counting(documents: Documents, now: float) -> Counter[tuple[str, Loan]]:
+    """How much of each loan counts, by lender and loan: however the entry is written, and of equal ones together."""
+    counting: Counter[tuple[str, Loan]] = Counter()
     for each in loans_in_force(queues_of(documents), int(now)).loans:
-        known = _Known(each.lender, each.loan)
-        counting[known] = counting.get(known, 0) + each.units
+        counting[each.lender, each.loan] += each.units
     return counting
-
-
-def _lent(known: _Known) -> str:
-    return known.loan.account.amount(known.loan.units)
-
-
-def _units(known: _Known, units: int) -> str:
-    return known.loan.account.show(units)

@@ -39,14 +39,16 @@ class Requester(NamedTuple):
     groups: frozenset[str] = frozenset()
 
 
-class QueueChange(NamedTuple):
-    """A write of one Queue."""
+class ObjectWrite(NamedTuple):
+    """A write of one Queue or Reservation."""
 
     name: str
     #: As it was; None if it is created.
     before: Document | None
     #: As it is to be; None if it is deleted.
     after: Document | None
+    #: Of its status.
+    is_status: bool = False
 
 
 #: What a queue below a tenant inherits, because it decides about work of other tenants: which work the queue may evict,
@@ -69,7 +71,7 @@ _RESERVED: Final[tuple[tuple[str, Callable[[QueueSpec], object]], ...]] = (
 
 
 def change_refusals(
-    change: QueueChange, by: Requester, queues: Mapping[str, Document], now: float = 0.0
+    change: ObjectWrite, by: Requester, queues: Mapping[str, Document], now: float = 0.0
 ) -> list[str]:
     """Why a user who is no platform administrator may not write a Queue; empty: they may.
 
@@ -107,7 +109,7 @@ def change_refusals(
     )
 
 
-def _refusals_of_name(change: QueueChange, by: Requester, tree: "TenantTree", now: float) -> list[str]:
+def _refusals_of_name(change: ObjectWrite, by: Requester, tree: "TenantTree", now: float) -> list[str]:
     """Refuses a new queue with a name that others lend to, unless its creator may make these loans."""
     assert change.after is not None
     lenders = sorted(lender for lender, receiver in tree.loans(now) if receiver == change.name)
@@ -119,7 +121,7 @@ def _refusals_of_name(change: QueueChange, by: Requester, tree: "TenantTree", no
     ][: len(foreign)]
 
 
-def _refusals_of_move(change: QueueChange, tree: "TenantTree", now: float) -> list[str]:
+def _refusals_of_move(change: ObjectWrite, tree: "TenantTree", now: float) -> list[str]:
     """Loans change what the queues between their two ends deserve: none of these is moved meanwhile."""
     assert change.before is not None
     assert change.after is not None
@@ -144,7 +146,7 @@ def _administers_both(
     return tree.administered(above, by) is not None
 
 
-def _loan_refusals(change: QueueChange, by: Requester, tree: "TenantTree", now: float) -> list[str]:
+def _loan_refusals(change: ObjectWrite, by: Requester, tree: "TenantTree", now: float) -> list[str]:
     """A loan changes what all queues between its two ends and the nearest queue above both deserve."""
     assert change.after is not None
     known = tree.changed(change.name, change.after)
@@ -152,7 +154,7 @@ def _loan_refusals(change: QueueChange, by: Requester, tree: "TenantTree", now: 
     return loan_refusals(change.name, change.before, change.after, administers, now)
 
 
-def _weakened(change: QueueChange, by: Requester, tree: "TenantTree", now: float) -> list[str]:
+def _weakened(change: ObjectWrite, by: Requester, tree: "TenantTree", now: float) -> list[str]:
     """Refuses a change after which a loan that the user may not end counts for less."""
     before = {} if change.before is None else {change.name: change.before}
     after = {} if change.after is None else {change.name: change.after}
@@ -270,7 +272,7 @@ def _children_refusals(name: str, tree: TenantTree, what: str) -> list[str]:
     return [f"queue {name}: {shown} name it as parent, expected none to {what} it. Move or delete them first"]
 
 
-def _content_refusals(change: QueueChange, above: list[str], tree: TenantTree) -> list[str]:
+def _content_refusals(change: ObjectWrite, above: list[str], tree: TenantTree) -> list[str]:
     """``above``: the path of the parent, up to the tenant."""
     after = change.after or {}
     try:

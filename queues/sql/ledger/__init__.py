@@ -6,9 +6,26 @@ is written without it. Frees come before increases: a plan may admit into what i
 
 from queues.quota.posting import Rejection
 from queues.sql.leadership import LedgerTransaction, fence
-from queues.sql.ledger.admissions import admit, adopt, claim, drop_claims, evict, free, note_ready, start
-from queues.sql.ledger.journal import note_stages, record_decisions, record_job_states, record_reasons
-from queues.sql.ledger.types import Decision, DecisionCode, Freed, LedgerOutcome
+from queues.sql.ledger.admissions import (
+    Freed,
+    LedgerOutcome,
+    admit,
+    adopt,
+    claim,
+    drop_claims,
+    evict,
+    free,
+    note_ready,
+    start,
+)
+from queues.sql.ledger.journal import (
+    Decision,
+    DecisionCode,
+    note_stages,
+    record_decisions,
+    record_job_states,
+    record_reasons,
+)
 
 __all__ = [
     "Decision",

@@ -7,6 +7,7 @@ promised to a beneficiary while its victims leave.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlalchemy import any_, bindparam, case, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import ARRAY, insert
@@ -19,7 +20,6 @@ from queues.reason_codes import ReasonCode
 from queues.sql.leadership import LedgerTransaction
 from queues.sql.ledger.balances import open_books, store_books
 from queues.sql.ledger.journal import NO_STAGES, STAGES, STAGES_TOLD, post, stage_rows
-from queues.sql.ledger.types import Freed, LedgerOutcome
 from queues.sql.seat_columns import SEAT_NAMES, held_seats, to_columns
 from queues.sql.statements import (
     KEYS,
@@ -41,6 +41,25 @@ from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 
 #: Users by workload; absent: unknown.
 Users = Mapping[WorkloadKey, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerOutcome:
+    """What became of the rows given to ``admit`` or ``adopt``, by their index there."""
+
+    accepted: Mapping[int, AdmissionId] = field(default_factory=dict)
+    rejected: Mapping[int, Rejection] = field(default_factory=dict)
+    #: Since when the workloads of the accepted rows hold seats without a break (seconds since the epoch).
+    starts: Mapping[WorkloadKey, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freed:
+    """What ``free`` really gave back; what was free already is absent."""
+
+    #: By admission: indices that ended now.
+    seats: Mapping[AdmissionId, frozenset[int]]
+    closed: frozenset[AdmissionId]
 
 
 async def admit(

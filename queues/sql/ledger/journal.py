@@ -1,9 +1,10 @@
 """Rows that are only appended or replaced: postings, decisions, reasons, states of Volcano Jobs, stages."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from sqlalchemy import bindparam, case, delete, func, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from queues.admissions import Seat, StageTimes
 from queues.plan import Reason
 from queues.quota.accounts import charges_in_own_flavor
+from queues.reason_codes import ReasonCode
 from queues.sql.leadership import LedgerTransaction
-from queues.sql.ledger.types import Decision
 from queues.sql.statements import (
     KEYS,
     MOMENT,
@@ -28,6 +29,27 @@ from queues.sql.statements import (
 )
 from queues.sql.tables import STAGE_COLUMNS, admissions, decisions, job_states, postings, reasons
 from queues.workload import AdmissionId, QueueName, WorkloadKey
+
+DecisionCode = ReasonCode | Literal["gang", "elastic", "running", "ended"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One line of the decision log: workload, rule, beneficiary and the numbers it was decided on."""
+
+    #: admit | adopt | evict | free | reject | claim
+    kind: str
+    workload: WorkloadKey
+    namespace: str
+    name: str
+    queue: QueueName
+    #: Of a reason; else by which rule seats were given, or that they ended.
+    code: DecisionCode
+    message: str = ""
+    admission: AdmissionId | None = None
+    beneficiary: WorkloadKey | None = None
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
 
 _NOW = bindparam("now", type_=MOMENT)
 _STAMP = {"ledger_seq": bindparam("seq", type_=NUMBER), "term": bindparam("term", type_=NUMBER)}

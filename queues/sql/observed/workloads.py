@@ -29,9 +29,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import PodOutcome, Recreation
 from queues.sql.leadership import Term, check_term
-from queues.sql.observed.nodes import record_node_limits
-from queues.sql.observed.queues import record_queues
-from queues.sql.observed.rows import Description, NodeLimit, QueueVersion, Succession
+from queues.sql.observed.rows import Description, Succession
 from queues.sql.statements import (
     FLAG,
     KEYS,
@@ -51,23 +49,6 @@ from queues.sql.statements import (
 )
 from queues.sql.tables import admissions, arrival_numbers, backoffs, outcomes, recreations, workloads
 from queues.workload import Result, WorkloadKey, WorkloadKind
-
-__all__ = [
-    "Description",
-    "NodeLimit",
-    "QueueVersion",
-    "Recreation",
-    "Succession",
-    "arrive",
-    "check_term",
-    "depart",
-    "describe",
-    "record_node_limits",
-    "record_outcomes",
-    "record_queues",
-    "record_recreations",
-    "succeed",
-]
 
 
 async def arrive(tx: AsyncConnection, term: Term, rows: Sequence[Description]) -> dict[WorkloadKey, int]:

@@ -9,9 +9,8 @@ from queues.errors import Fenced, LedgerMismatch
 from queues.quota.posting import Posting
 from queues.sql import ledger
 from queues.sql.database import Database
-from queues.sql.leadership import Term, elect, renew
+from queues.sql.leadership import Term, check_term, elect, renew
 from queues.sql.ledger.balances import open_books, store_books
-from queues.sql.observed import workloads
 from queues.sql.read.world import load_world
 from tests.sql.ledger_harness import NOW, LedgerHarness, gang, queue
 from tests.waiting import LIMIT
@@ -171,7 +170,7 @@ async def test_a_renewal_waits_for_no_transaction_that_writes(muster: Database, 
     harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 8}, ["j1"])
     async with muster.transaction() as tx:
         if writer == "intake":
-            await workloads.check_term(tx, harness.term)
+            await check_term(tx, harness.term)
         else:
             await harness.enter(tx)
         async with muster.transaction() as renewing:

@@ -9,6 +9,8 @@ from queues.quota.accounts import Account
 from queues.resources import MOST_ON_NODE, Resources
 from queues.sql.database import Database
 from queues.sql.observed import workloads
+from queues.sql.observed.nodes import record_node_limits
+from queues.sql.observed.queues import record_queues
 from queues.sql.observed.rows import Description, NodeLimit
 from queues.sql.read.world import load_world
 from queues.workload import FlavorName, QueueName, Result
@@ -195,12 +197,12 @@ async def test_queue_versions_say_who_changed_what(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster)
     first = queue("a", capability=1)
     async with muster.transaction() as tx:
-        await workloads.record_queues(tx, harness.term, [first])
-        await workloads.record_queues(tx, harness.term, [first])
+        await record_queues(tx, harness.term, [first])
+        await record_queues(tx, harness.term, [first])
         of_ann = replace(first, changed_by="ann", document={"spec": {"weight": 2}})
         changed = replace(of_ann, queue=replace(first.queue, generation=2))
-        await workloads.record_queues(tx, harness.term, [changed])
-        await workloads.record_queues(tx, harness.term, [], [first.queue.name])
+        await record_queues(tx, harness.term, [changed])
+        await record_queues(tx, harness.term, [], [first.queue.name])
         rows = await tx.execute(
             text(
                 "SELECT generation, changed_by, document, removed FROM queue_versions "
@@ -310,8 +312,8 @@ async def test_descriptions_change_what_is_told_and_not_who_came_first(muster: D
 async def test_nothing_is_forgotten_by_giving_nothing(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster)
     async with muster.transaction() as tx:
-        await workloads.record_queues(tx, harness.term, [])
-        await workloads.record_node_limits(tx, harness.term, {})
+        await record_queues(tx, harness.term, [])
+        await record_node_limits(tx, harness.term, {})
         await workloads.record_outcomes(tx, harness.term, [])
         await workloads.describe(tx, harness.term, [])
         assert await workloads.arrive(tx, harness.term, []) == {}

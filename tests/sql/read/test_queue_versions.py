@@ -11,8 +11,8 @@ from admission.web.sql_reader import SqlReader
 from queues.quota.queue import ROOT, Queue
 from queues.read_api import bodies
 from queues.sql.database import Database
+from queues.sql.observed.queues import record_queues
 from queues.sql.observed.rows import QueueVersion
-from queues.sql.observed.workloads import record_queues
 from queues.workload import QueueName
 from tests.sql.ledger_harness import GPU, LedgerHarness
 

@@ -13,7 +13,7 @@ from queues.api.types.node_closures import Reservation
 from queues.api.types.queue import queues_of
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices
 from queues.api.validation.loan_rules import lends_now
-from queues.api.validation.tenant_rules import Requester, TenantTree
+from queues.api.validation.tenant_rules import ObjectWrite, Requester, TenantTree
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.json_values import text_at
 from queues.node_closures import NodeClosure
@@ -29,20 +29,8 @@ MOST_OF_TENANT: Final = 20
 _EVERYBODY_ELSE: Final = "expected one of Muster only"
 
 
-class ReservationChange(NamedTuple):
-    """A write of one Reservation."""
-
-    name: str
-    #: As it was; None if it is created.
-    before: Document | None
-    #: As it is to be; None if it is deleted.
-    after: Document | None
-    #: Of its status.
-    is_status: bool = False
-
-
 def reservation_refusals(
-    change: ReservationChange,
+    change: ObjectWrite,
     by: Requester,
     queues: Mapping[str, Document],
     others: Mapping[str, Document],

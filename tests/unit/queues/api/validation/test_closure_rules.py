@@ -6,14 +6,11 @@ from typing import Any
 import pytest
 
 from queues.api.reading.device_shares import with_devices
-from queues.api.validation.closures.reservation_rights import (
-    ReservationChange,
-    reservation_refusals,
-)
+from queues.api.validation.closures.reservation_rights import reservation_refusals
 from queues.api.validation.closures.whole_nodes import node_shapes
 from queues.api.validation.known import Known
 from queues.api.validation.size_rules import NodeAmounts
-from queues.api.validation.tenant_rules import Requester
+from queues.api.validation.tenant_rules import ObjectWrite, Requester
 from queues.api.validation.validation import violations_of
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Limits, Queue
@@ -227,7 +224,7 @@ def refusals(
 ) -> list[str]:
     """What is said of the change; ``world``: other queues, reservations and nodes than the usual ones."""
     known = {"queues": STORED, "others": {}, "shapes": SHAPES, **world}
-    change = ReservationChange("night", before, after, is_status=known.pop("is_status", False))
+    change = ObjectWrite("night", before, after, is_status=known.pop("is_status", False))
     return reservation_refusals(change, by, known["queues"], known["others"], known["shapes"], NOW)
 
 

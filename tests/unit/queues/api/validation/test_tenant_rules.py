@@ -8,7 +8,7 @@ import pytest
 from queues.api.validation.tenant_rules import (
     MOST_LEVELS,
     QUEUES_OF_A_TENANT,
-    QueueChange,
+    ObjectWrite,
     Requester,
     change_refusals,
     command_refusals,
@@ -59,15 +59,15 @@ def stating(name: str, tree: Tree = TREE, **spec: Any) -> Tree:
 
 
 def created(new: dict[str, Any], by: Requester = ANN, tree: Tree = TREE) -> list[str]:
-    return change_refusals(QueueChange(new["metadata"]["name"], None, new), by, tree)
+    return change_refusals(ObjectWrite(new["metadata"]["name"], None, new), by, tree)
 
 
 def updated(name: str, by: Requester = ANN, tree: Tree = TREE, now: float = 0.0, **spec: Any) -> list[str]:
-    return change_refusals(QueueChange(name, tree[name], stating(name, tree, **spec)[name]), by, tree, now)
+    return change_refusals(ObjectWrite(name, tree[name], stating(name, tree, **spec)[name]), by, tree, now)
 
 
 def deleted(name: str, by: Requester = ANN, tree: Tree = TREE) -> list[str]:
-    return change_refusals(QueueChange(name, tree[name], None), by, tree)
+    return change_refusals(ObjectWrite(name, tree[name], None), by, tree)
 
 
 @pytest.mark.parametrize("by", [ANN, LEAD])
@@ -220,7 +220,7 @@ def test_a_tenant_makes_no_tree_that_is_too_deep_and_a_deep_one_is_judged_at_onc
 
     last = deep[names[-1]]
     labelled = {**last, "metadata": {**last["metadata"], "labels": {"a": "b"}}}
-    assert change_refusals(QueueChange(names[-1], last, labelled), ANN, deep) == []
+    assert change_refusals(ObjectWrite(names[-1], last, labelled), ANN, deep) == []
 
 
 def with_many(count: int, **tenant: Any) -> Tree:
