@@ -82,12 +82,9 @@ def excesses(document: Mapping[str, Any], model: type[Model]) -> list[Excess]:
 def within_bounds(document: Mapping[str, Any], model: type[Model]) -> tuple[dict[str, Any], list[Excess]]:
     """A document as far as it is read: lists and maps up to their bounds. And what is beyond them."""
     found: list[Excess] = []
-    cut = _cut(_written(document), _schema_of(model), "", found)
+    written = {name: part for name, part in document.items() if name not in ("metadata", "status")}
+    cut = _cut(written, _schema_of(model), "", found)
     return ({**document, **cut} if found else dict(document)), found
-
-
-def _written(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: part for name, part in document.items() if name not in ("metadata", "status")}
 
 
 @cache

@@ -306,7 +306,10 @@ class _Step:
         """Find the errors of these queues anew, and those of all below them that they affect, or that were placed."""
         affected = set(placed)
         for name in {*names, *placed}:
-            errors = self._own_errors(name) if name in self._queues else ()
+            errors = tuple[MusterError, ...]()
+            if name in self._queues:
+                misplaced = (self._misplaced[name],) if name in self._misplaced else ()
+                errors = (*misplaced, *self._stated[name].wrong, *self._excess.get(name, {}).values())
             if errors or name in self._errors:
                 affected.add(name)
             if errors:
@@ -321,10 +324,6 @@ class _Step:
                 self._problems.pop(name, None)
         if affected:
             self._problems = dict(sorted(self._problems.items()))
-
-    def _own_errors(self, name: QueueName) -> tuple[MusterError, ...]:
-        misplaced = (self._misplaced[name],) if name in self._misplaced else ()
-        return (*misplaced, *self._stated[name].wrong, *self._excess.get(name, {}).values())
 
     def _sorted(self, rows: dict[QueueName, T]) -> dict[QueueName, T]:
         """In the order of the names."""

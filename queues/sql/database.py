@@ -366,15 +366,10 @@ async def _commit(connection: AsyncConnection) -> None:
     try:
         await connection.commit()
     except FAILURES as error:
-        if _definite(error):
-            raise
+        state = _sqlstate(error)
+        if state is not None and not state.startswith(_SERVER_GONE):
+            raise  # the server itself answered: nothing was stored
         raise OutcomeUnknown from error
-
-
-def _definite(error: BaseException) -> bool:
-    """Whether the server itself answered COMMIT with an error: then nothing was stored."""
-    state = _sqlstate(error)
-    return state is not None and not state.startswith(_SERVER_GONE)
 
 
 @contextmanager

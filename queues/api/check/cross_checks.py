@@ -98,7 +98,11 @@ class Definitions:
                 if default := namespace_queue(metadata.annotations):
                     self.namespace_queues[metadata.name] = default
                 if metadata.labels.get(names.KUEUE_NAMES) == "true":
-                    self.local_queues[metadata.name] = _local_queues(metadata.annotations)
+                    self.local_queues[metadata.name] = {
+                        key.removeprefix(LOCAL_QUEUE): queue
+                        for key, queue in metadata.annotations.items()
+                        if key.startswith(LOCAL_QUEUE)
+                    }
                 # The API server adds the label with the name.
                 self.namespace_labels[metadata.name] = {**metadata.labels, _NAME_LABEL: metadata.name}
             case None if document.get("kind") == "PriorityClass":
@@ -123,15 +127,6 @@ class Definitions:
             namespace_labels=self.namespace_labels.get(namespace),
             job_templates=self.job_templates.get(namespace, {}),
         )
-
-
-def _local_queues(annotations: Mapping[str, str]) -> dict[str, str]:
-    """The Queues to which LocalQueues of Kueue lead, by the annotations of their Namespace."""
-    return {
-        key.removeprefix(LOCAL_QUEUE): queue
-        for key, queue in annotations.items()
-        if key.startswith(LOCAL_QUEUE)
-    }
 
 
 def uncounted_devices(subject: Subject, definitions: Definitions) -> Iterator[Finding]:

@@ -32,16 +32,12 @@ def translated(subject: Subject, local_queues: Mapping[str, Mapping[str, str]]) 
             continue
         labels, annotations = place.metadata.get("labels"), place.metadata.get("annotations")
         if isinstance(labels, dict) and place.name in _WITH_QUEUE:
-            _name_queue(labels, leads_to)
+            local = labels.get(kueue_names.KUEUE_QUEUE)
+            if isinstance(local, str) and local:
+                labels.setdefault(names.QUEUE_LABEL, leads_to.get(local, local))
         if isinstance(annotations, dict):
             _write_topology(annotations)
     return replace(subject, value=value)
-
-
-def _name_queue(labels: dict[Any, Any], leads_to: Mapping[str, str]) -> None:
-    local = labels.get(kueue_names.KUEUE_QUEUE)
-    if isinstance(local, str) and local:
-        labels.setdefault(names.QUEUE_LABEL, leads_to.get(local, local))
 
 
 def _write_topology(annotations: dict[Any, Any]) -> None:

@@ -131,7 +131,8 @@ def _of_key(
         expected = row.instead or "nothing: Muster has nothing that does the same"
         yield subject.finding("warning", where, found, expected)
     elif row.use in understood and place.name and field not in row.all_places().get(place.name, ()):
-        found = f"a name that Muster does not read in {field} of {_with_article(place.name)}"
+        article = "an" if place.name[0] in "AEIOUaeiou" else "a"
+        found = f"a name that Muster does not read in {field} of {article} {place.name}"
         yield subject.finding("warning", where, found, _right_place(row, place.name))
 
 
@@ -147,10 +148,6 @@ def _is_refused(subject: Subject, place: MetadataPlace, field: str, key: str, *,
     if _place_of_object(subject.value) == OPERATOR_JOB:
         return waits and counts and place.name == TEMPLATE and key != names.USER
     return counts and not (waits and key == names.USER and _place_of_object(subject.value) == JOB)
-
-
-def _with_article(name: str) -> str:
-    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def _right_place(row: KnownKey, place: str) -> str:

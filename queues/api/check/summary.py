@@ -43,13 +43,9 @@ def _verdict(findings: Sequence[Finding], objects: int) -> str:
 
 
 def _fields(findings: Iterable[Finding]) -> list[str]:
-    """The fields that findings are about, each once, without the numbers of entries."""
-    return list(dict.fromkeys(_general(finding.path) or finding.found for finding in findings))
-
-
-def _general(path: str) -> str:
-    """``spec.tasks[0].policies[1].action Foo`` is ``spec.tasks[].policies[].action Foo``."""
-    return re.sub(r"\[[0-9]+\]", "[]", path)
+    """The fields that findings are about, each once, without the numbers of entries: ``spec.tasks[].name``."""
+    fields = (re.sub(r"\[[0-9]+\]", "[]", finding.path) or finding.found for finding in findings)
+    return list(dict.fromkeys(fields))
 
 
 def _kinds(findings: Iterable[Finding]) -> list[str]:

@@ -122,7 +122,8 @@ def convert_queues(kueue: KueueQueues, done: Conversion) -> dict[str, str]:
         cohort_name, groups = cohort_of(queue), queue.spec.resource_groups
         limits = limits_of(_quotas(subject, groups, kueue, done), (), is_top=not cohort_name)
         below.setdefault(cohort_name, []).append(limits)
-        names[name] = _leaf_name(name, {*kueue.cluster_queues, *inner_names.values()})
+        taken = {*kueue.cluster_queues, *inner_names.values(), ROOT_QUEUE}
+        names[name] = _unused(name, "-queue", taken) if name == ROOT_QUEUE else name
         spec: dict[str, Any] = {"parent": inner_names[cohort_name]} if cohort_name else {}
         spec |= _leaf_spec(queue, limits, kueue.as_flavors, covered)
         spec |= _access(queue, kueue.local_queues.get(name, ()))
@@ -177,11 +178,6 @@ def _inner_names(kueue: KueueQueues, parents: Collection[str]) -> dict[str, str]
     for name in sorted(set(parents) - found.keys()):
         found[name] = _unused(name, "-cohort", {*taken, *found.values()})
     return found
-
-
-def _leaf_name(name: str, taken: Collection[str]) -> str:
-    """The Queue of a ClusterQueue: its name, unless Muster itself has it."""
-    return _unused(name, "-queue", {*taken, ROOT_QUEUE}) if name == ROOT_QUEUE else name
 
 
 def _unused(name: str, suffix: str, taken: Collection[str]) -> str:

@@ -36,7 +36,8 @@ def convert_flavors(
         groups = [group for group in queue.spec.resource_groups if _names([group]) & (with_labels - left_out)]
         if len(groups) < 2:
             continue
-        kept = next((group for group in groups if _has_devices(group)), groups[0])
+        with_devices = (group for group in groups if any("/" in name for name in group.covered_resources))
+        kept = next(with_devices, groups[0])
         others = {each for group in groups if group is not kept for each in _names([group]) & with_labels}
         left_out |= others
         found = f"flavors with node labels for {listed(kept.covered_resources)} and for other resources"
@@ -66,11 +67,6 @@ def convert_topology(topology: KueueTopology) -> dict[str, Any]:
 
 def _names(groups: Iterable[ResourceGroup]) -> set[str]:
     return {flavor.name for group in groups for flavor in group.flavors}
-
-
-def _has_devices(group: ResourceGroup) -> bool:
-    """Whether the group is about extended resources, such as nvidia.com/gpu."""
-    return any("/" in name for name in group.covered_resources)
 
 
 def _document(name: str, flavor: KueueFlavor) -> dict[str, Any]:

@@ -3,11 +3,10 @@
 Works on whatever is in it, and without the models of ``queues.api.types``, as ``quota_document`` does.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from queues.api.quota.quota_document import SHOWN_CHARACTERS, Spec, shown_amount
+from queues.api.quota.quota_document import Spec, shown_amount, shown_value
 from queues.json_values import mapping_at
 
 #: Limits that are one value. ``maxPerUser`` has one for each resource.
@@ -26,7 +25,9 @@ def field_of(limit: str, resource: str = "") -> str:
 def access_limits_of(spec: Spec) -> dict[str, str]:
     """The limits that a spec states, by field, as they are written; amounts in their usual form."""
     access = mapping_at(spec, "access")
-    found = {field_of(name): _text(access[name]) for name in PLAIN_LIMITS if access.get(name) is not None}
+    found = {
+        field_of(name): shown_value(access[name]) for name in PLAIN_LIMITS if access.get(name) is not None
+    }
     for resource, text in sorted(mapping_at(access, PER_USER).items()):
         found[field_of(PER_USER, str(resource))] = shown_amount(str(resource), text)
     return found
@@ -42,8 +43,3 @@ def access_patch(changes: AccessChanges) -> dict[str, Any]:
         else:
             access[limit] = value
     return {"access": access} if access else {}
-
-
-def _text(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"

@@ -58,7 +58,7 @@ def shown_amount(resource: str, text: Any) -> str:
     try:
         return show(resource, amount(resource, text))
     except InvalidQuantity:
-        return _value(text)
+        return shown_value(text)
 
 
 def parent_of(name: str, spec: Spec) -> str | None:
@@ -116,7 +116,9 @@ def changes_between(before: Spec | None, after: Spec | None) -> tuple[FieldChang
     old, new = quota_of(before or {}), quota_of(after or {})
     found = [
         FieldChangeBody(field=str(field), before=old.get(field), after=new.get(field))
-        for field in sorted({*old, *new}, key=_order)
+        for field in sorted(
+            {*old, *new}, key=lambda each: (each.flavor, each.resource, LIMITS.index(each.limit))
+        )
         if old.get(field) != new.get(field)
     ]
     old_rest, new_rest = dict(_rest(before or {})), dict(_rest(after or {}))
@@ -129,10 +131,6 @@ def changes_between(before: Spec | None, after: Spec | None) -> tuple[FieldChang
         FieldChangeBody(field=each.field, before=_cut(each.before), after=_cut(each.after))
         for each in found[:SHOWN_CHANGES]
     )
-
-
-def _order(field: QuotaField) -> tuple[str, str, int]:
-    return field.flavor, field.resource, LIMITS.index(field.limit)
 
 
 def _parts(spec: Spec) -> Iterator[tuple[str, Spec]]:
@@ -165,13 +163,11 @@ def _loans(spec: Spec) -> Iterator[tuple[str, str]]:
     """The amounts that are lent, by queue and resource, each with its end; several to one queue one after the other."""
     found: dict[str, list[str]] = {}
     for entry in entries(spec):
-        flavor = entry.get("flavor") or ""
+        flavor = shown_value(entry.get("flavor") or "")
         for resource, text in sorted(mapping_at(entry, "resources").items()):
-            field = (
-                f"loans[{_value(entry.get('to'))}].{QuotaField(_value(flavor), 'deserved', str(resource))}"
-            )
+            field = f"loans[{shown_value(entry.get('to'))}].{QuotaField(flavor, 'deserved', str(resource))}"
             found.setdefault(field, []).append(
-                f"{shown_amount(resource, text)} until {_value(entry.get('until'))}"
+                f"{shown_amount(resource, text)} until {shown_value(entry.get('until'))}"
             )
     for field, texts in found.items():
         yield field, ", ".join(texts)
@@ -191,7 +187,8 @@ def _whole(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def _value(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """Any value of a document as text, cut to a bounded length."""
     return str(_cut(_whole(value)))
 
 

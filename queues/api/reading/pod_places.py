@@ -31,9 +31,11 @@ NO_NODE: Final = Requirement(key="metadata.name", operator="In", values=(), fiel
 
 def node_filter_of(spec: WirePodSpec, affinity: WireAffinity | None) -> NodeFilter:
     """The filter for the nodes that a pod may use. ``affinity``: of the spec, read; None if it has none."""
+    node_affinity = affinity.node_affinity if affinity is not None else None
+    required = node_affinity and node_affinity.required_during_scheduling_ignored_during_execution
     return NodeFilter(
         selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
-        affinity=_terms(affinity) if affinity is not None else (),
+        affinity=terms_of(required.node_selector_terms or ()) if required else (),
         tolerations=tuple(
             Toleration(
                 key=toleration.key or "",
@@ -146,12 +148,6 @@ def asks_one_island(annotations: Mapping[str, str] | None) -> bool:
     """True if NVLinks have to join all devices of each pod. Preferred, they change nothing: that is the rule anyway."""
     text = (annotations or {}).get(REQUIRED_TOPOLOGY, "")
     return NVLINK in map(str.strip, text.split(","))
-
-
-def _terms(affinity: WireAffinity) -> tuple[tuple[Requirement, ...], ...]:
-    node_affinity = affinity.node_affinity
-    required = node_affinity and node_affinity.required_during_scheduling_ignored_during_execution
-    return terms_of(required.node_selector_terms or ()) if required else ()
 
 
 def terms_of(terms: Sequence[WireNodeSelectorTerm]) -> tuple[tuple[Requirement, ...], ...]:

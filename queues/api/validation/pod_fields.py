@@ -82,7 +82,8 @@ def _of_type(value: Any, written: str, path: str) -> Iterator[Violation]:
         return
     if written.startswith("["):
         if not isinstance(value, list):
-            yield Violation(path, excerpt(value), f"a list{_of_texts(written)}")
+            of_texts = " of texts, one for each word: [sh, -c, …]" if written == "[string]" else ""
+            yield Violation(path, excerpt(value), f"a list{of_texts}")
             return
         for index, entry in enumerate(value):
             yield from _of_type(entry, written[1:-1], f"{path}[{index}]")
@@ -96,10 +97,6 @@ def _of_type(value: Any, written: str, path: str) -> Iterator[Violation]:
         yield from _of_part(value, written, path)
     elif problem := _of_scalar(value, written):
         yield Violation(path, excerpt(value), problem)
-
-
-def _of_texts(written: str) -> str:
-    return " of texts, one for each word: [sh, -c, …]" if written == "[string]" else ""
 
 
 def _of_part(value: Any, name: str, path: str) -> Iterator[Violation]:

@@ -1,6 +1,7 @@
 """Rules for Queues: guarantee ≤ deserved ≤ capability, and parents that form a tree."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from queues.api.model import excerpt
@@ -154,9 +155,11 @@ def _levels(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[V
     """The violation of a queue that is too deep, or that takes queues below it too deep."""
     level = 1 + len(path_below_root(queue.parent, queues.get))
     deepest, last = queue.name, level
-    others = (each for each in queues.values() if each.name not in (ROOT, queue.name))
-    below, lowest = _children(others), [queue.name]
-    while lowest := [child for name in lowest for child in below.get(name, ())]:
+    below, lowest = defaultdict[str, list[QueueName]](list), [queue.name]
+    for each in queues.values():
+        if each.name not in (ROOT, queue.name):
+            below[each.parent or ROOT].append(each.name)
+    while lowest := [child for name in lowest for child in below[name]]:
         deepest, last = lowest[0], last + 1
     known = queues.get(queue.name)
     stays = known is not None and (known.parent or ROOT) == (queue.parent or ROOT)
@@ -164,13 +167,6 @@ def _levels(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[V
         found = f"{excerpt(str(queue.parent or ROOT))}, with which queue {deepest} is at level {last}"
         expected = f"a queue at level {MOST_LEVELS - (last - level) - 1} below root at most"
         yield Violation("spec.parent", found, expected)
-
-
-def _children(queues: Iterable[DomainQueue]) -> dict[str, list[QueueName]]:
-    found: dict[str, list[QueueName]] = {}
-    for each in queues:
-        found.setdefault(each.parent or ROOT, []).append(each.name)
-    return found
 
 
 def _path_to_cycle(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> list[QueueName]:

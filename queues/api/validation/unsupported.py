@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from queues.api.types.flavor import ResourceFlavor
-from queues.api.types.queue import QueueDocument, QueueSpec
+from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.lifecycle_rules import ACTIONS, EVENTS
 from queues.api.validation.plugin_flags import unsupported_plugins
@@ -37,22 +37,17 @@ def unsupported_fields(spec: Any) -> tuple[str, ...]:
 
 def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
     """Paths of fields of a Queue that have no effect yet."""
-    spec = queue.spec
-    access = spec.access
+    spec, is_root = queue.spec, queue.metadata.name == ROOT
+    health = spec.policy.health
     fields = (
         ("spec.extendClusters", spec.extend_clusters),
         ("spec.affinity", spec.affinity),
         ("spec.type", spec.type),
         ("spec.dequeueStrategy", spec.dequeue_strategy == "fifo"),
-        ("spec.access.admins", queue.metadata.name == ROOT and access.admins),
-        ("spec.policy.health.recovery", queue.metadata.name != ROOT and _recovery(spec) is not None),
+        ("spec.access.admins", is_root and spec.access.admins),
+        ("spec.policy.health.recovery", not is_root and health is not None and health.recovery is not None),
     )
     return tuple(path for path, given in fields if given)
-
-
-def _recovery(spec: QueueSpec) -> object | None:
-    """How nodes are to be recovered, which root alone states; None if it states nothing."""
-    return None if spec.policy.health is None else spec.policy.health.recovery
 
 
 def unsupported_in_flavor(flavor: ResourceFlavor) -> tuple[str, ...]:

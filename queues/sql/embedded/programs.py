@@ -76,7 +76,8 @@ def find(version: str | None = None) -> Path:
     looked = []
     for origin, folder in _candidates():
         looked.append(f"{origin} ({folder})")
-        if _complete(folder) and (version is None or _major(folder) == version):
+        is_complete = all((folder / name).exists() for name in PROGRAMS)
+        if is_complete and (version is None or _major(folder) == version):
             return folder
         if origin == VARIABLE:
             break  # a folder that was named is the only one tried
@@ -110,10 +111,6 @@ def _newest_first(folder: Path, pattern: str) -> list[Path]:
         return int(digits[0]) if digits else 0
 
     return sorted(folder.glob(pattern), key=number, reverse=True)
-
-
-def _complete(folder: Path) -> bool:
-    return all((folder / name).exists() for name in PROGRAMS)
 
 
 def _major(folder: Path) -> str | None:

@@ -182,7 +182,14 @@ async def _tree(tx: AsyncConnection) -> tuple[QueueTree, dict[QueueName, tuple[Q
     for row in await tx.execute(
         select(*queues.c["name", "parent", "problem", "present", "counts_in", "broken"])
     ):
-        flavors = {flavor: _limits(kinds) for flavor, kinds in limits.get(row.name, {}).items()}
+        flavors = {
+            flavor: Limits(
+                guarantee=Resources(kinds.get("guarantee", {})),
+                deserved=kinds.get("deserved", {}),
+                capability=kinds.get("capability", {}),
+            )
+            for flavor, kinds in limits.get(row.name, {}).items()
+        }
         every[row.name] = Queue(
             name=row.name,
             parent=row.parent,
@@ -193,14 +200,6 @@ async def _tree(tx: AsyncConnection) -> tuple[QueueTree, dict[QueueName, tuple[Q
         before[row.name] = (row.counts_in, row.broken)
     # Of thousands of queues it takes a while, in which reads and reviews are answered.
     return await asyncio.to_thread(QueueTree.build, every, None), before
-
-
-def _limits(kinds: Mapping[str, Mapping[str, int]]) -> Limits:
-    return Limits(
-        guarantee=Resources(kinds.get("guarantee", {})),
-        deserved=kinds.get("deserved", {}),
-        capability=kinds.get("capability", {}),
-    )
 
 
 _MOVED = UnnestRows(*queues.c["name", "counts_in", "broken"])

@@ -125,7 +125,10 @@ def _beyond_quota(
         for name, document in others.items()
         if name != closure.name and (other := _closure(document)) is not None
     )
-    for excess in excesses(this, stored, _deserved_over_time(tree, this.queues, now), int(now)):
+    # All queues are read only if one of them lends something.
+    names = tree.queues if lends_now(tree.queues, now) else this.queues
+    deserved = DeservedOverTime(queues_of({name: tree.queues[name] for name in names}))
+    for excess in excesses(this, stored, deserved, int(now)):
         yield f"reservation {closure.name}: {excess}"
 
 
@@ -178,12 +181,6 @@ def _what_limits(resource: str, limit: int, deserved: DeservedOverTime, queue: Q
     if deserved.queues[queue].limits.deserved.get(resource) == limit:
         return "what it deserves"
     return "the least that it deserves in that time with its loans"
-
-
-def _deserved_over_time(tree: TenantTree, path: Collection[str], now: float) -> DeservedOverTime:
-    """What the queues of a path deserve. All queues are read only if one of them lends something."""
-    names = tree.queues if lends_now(tree.queues, now) else path
-    return DeservedOverTime(queues_of({name: tree.queues[name] for name in names}))
 
 
 def _closure(document: Document) -> NodeClosure | None:
