@@ -103,13 +103,17 @@ class Keyring:
 
     def names(self) -> frozenset[str]:
         """Host names and addresses that the serving certificate is good for."""
-        extension = self.serving.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-        return frozenset(
-            [
-                *extension.value.get_values_for_type(x509.DNSName),
-                *(str(address) for address in extension.value.get_values_for_type(x509.IPAddress)),
-            ]
-        )
+        return names_of(self.serving.certificate)
+
+
+def names_of(certificate: x509.Certificate) -> frozenset[str]:
+    """Host names and addresses that a certificate is good for."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return frozenset()
+    addresses = found.get_values_for_type(x509.IPAddress)
+    return frozenset([*found.get_values_for_type(x509.DNSName), *map(str, addresses)])
 
 
 def validity_of(certificate: x509.Certificate) -> Validity:
@@ -256,12 +260,7 @@ def decoded(fields: dict[str, bytes]) -> Keyring:
     certificates, keys = _BLOCK.findall(fields["ca.crt"]), _BLOCK.findall(fields["ca.key"])
     if len(certificates) != len(keys):
         raise UnreadableKeyring(reason=f"{len(certificates)} authorities with {len(keys)} keys")
-    keyring = Keyring(
+    return Keyring(
         authorities=tuple(CertificatePair.parse(*both) for both in zip(certificates, keys, strict=True)),
         serving=CertificatePair.parse(fields["tls.crt"], fields["tls.key"]),
     )
-    try:
-        keyring.names()
-    except (x509.ExtensionNotFound, ValueError) as error:
-        raise UnreadableKeyring(reason=error) from error
-    return keyring

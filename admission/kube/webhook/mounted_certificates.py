@@ -8,14 +8,13 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
 from cryptography import x509
 
 from admission.kube.client.client import Client
-from admission.kube.webhook.certificates import validity_of
+from admission.kube.webhook.certificates import names_of, validity_of
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore, load, tls_context
 from admission.kube.webhook.validity import CertificatesLoaded, Validity, tell_nobody
@@ -36,22 +35,14 @@ class CertificatesUnusable(MusterError):
     has them that cert-manager writes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Files:
-    """What was read in one look."""
-
-    certificate: bytes
-    key: bytes
-    authorities: bytes
-
-
 class MountedCertificates:
     """What ``KeyringStore`` is, for certificates of others. ``names``: what the server is reached by."""
 
     def __init__(self, folder: Path, names: Iterable[str]) -> None:
         self._folder = folder
         self._names = frozenset(names)
-        self._loaded: _Files | None = None
+        #: By name; empty before the first look.
+        self._loaded: dict[str, bytes] = {}
         #: Of the serving certificate and of the newest authority.
         self._valid = (Validity(begins=0.0, ends=0.0), Validity(begins=0.0, ends=0.0))
         #: The last failure that was logged; "": none since the last success.
@@ -83,9 +74,9 @@ class MountedCertificates:
 
     def bundle(self) -> bytes:
         """The authorities that clients of any replica believe, as PEM; empty before the first look."""
-        return b"" if self._loaded is None else self._loaded.authorities
+        return self._loaded.get(AUTHORITIES, b"")
 
-    def _read(self) -> _Files:
+    def _read(self) -> dict[str, bytes]:
         found = {}
         for name in (CERTIFICATE, KEY, AUTHORITIES):
             try:
@@ -94,16 +85,16 @@ class MountedCertificates:
                 raise self._unusable(f"{name}: {error.strerror or error}") from error
             if not found[name].strip():
                 raise self._unusable(f"{name} is empty")
-        return _Files(certificate=found[CERTIFICATE], key=found[KEY], authorities=found[AUTHORITIES])
+        return found
 
-    def _take(self, files: _Files) -> None:
+    def _take(self, files: dict[str, bytes]) -> None:
         """Serve with these. All is read before anything changes: a file may be of an older version than the others."""
-        serving = self._parsed(CERTIFICATE, files.certificate)
-        authorities = self._parsed(AUTHORITIES, files.authorities)
+        serving, authorities = self._parsed(CERTIFICATE, files), self._parsed(AUTHORITIES, files)
+        pair = files[CERTIFICATE] + b"\n" + files[KEY]
         try:
             # In a context that serves no client: a key of another certificate must not end what is served now.
-            load(tls_context(), files.certificate + b"\n" + files.key)
-            load(self.tls, files.certificate + b"\n" + files.key)
+            load(tls_context(), pair)
+            load(self.tls, pair)
         except (ssl.SSLError, ValueError) as error:
             raise self._unusable(f"{KEY} does not belong to {CERTIFICATE}, or is none: {error}") from error
         if missing := sorted(self._names - names_of(serving[0])):
@@ -115,24 +106,14 @@ class MountedCertificates:
             "serving certificate loaded", extra={"valid_until": serving[0].not_valid_after_utc.isoformat()}
         )
 
-    def _parsed(self, name: str, pem: bytes) -> list[x509.Certificate]:
+    def _parsed(self, name: str, files: dict[str, bytes]) -> list[x509.Certificate]:
         try:
-            return x509.load_pem_x509_certificates(pem)
+            return x509.load_pem_x509_certificates(files[name])
         except ValueError as error:
             raise self._unusable(f"{name} has no certificate: {error}") from error
 
     def _unusable(self, reason: str) -> CertificatesUnusable:
         return CertificatesUnusable(folder=self._folder, reason=reason)
-
-
-def names_of(certificate: x509.Certificate) -> frozenset[str]:
-    """Host names and addresses that a certificate is good for."""
-    try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
-        return frozenset()
-    addresses = found.get_values_for_type(x509.IPAddress)
-    return frozenset([*found.get_values_for_type(x509.DNSName), *map(str, addresses)])
 
 
 def serving_certificates(

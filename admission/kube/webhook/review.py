@@ -11,22 +11,22 @@ own that fails closed: see docs/decisions/quota-and-tenants.md.
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from time import time
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
 from admission.kube.watch.store import TOO_DEEP, without_depths
-from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS
+from admission.kube.webhook.watched_objects import WatchedObjects
+from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS, Document
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.closures.reservation_rights import reservation_refusals
-from queues.api.validation.closures.whole_nodes import NodeShape
 from queues.api.validation.known import Known
 from queues.api.validation.queue_rules import queue_deletion_violations
 from queues.api.validation.tenant_rules import (
@@ -40,7 +40,6 @@ from queues.api.validation.validation import NAMESPACE, defaulted, kind_of, viol
 from queues.api.validation.violations import Violation
 from queues.errors import MusterError
 from queues.json_values import list_at, text_at, value_at
-from queues.quota.queue import Queue
 
 _log = logging.getLogger(__name__)
 
@@ -58,47 +57,9 @@ _MOST_VIOLATIONS: Final = 10
 #: JobTemplates that are read for one JobFlow: each may be as large as an object can be.
 _MOST_TEMPLATES: Final = 4
 
-Document = dict[str, Any]
-
 
 class InvalidReview(MusterError):
     """Expected an AdmissionReview of admission.k8s.io/v1 with a request; found {found}."""
-
-
-class ReviewContext(Protocol):
-    """What this replica knows of the cluster."""
-
-    def known(self, namespace: str) -> Known:
-        """Queues, topology levels, and the queue that a namespace's objects default to."""
-        ...
-
-    async def find_queue(self, name: str) -> Queue | None:
-        """Look a Queue up at the API server: it may be too young for ``known``. Raises ApiError."""
-        ...
-
-    async def list_queues(self) -> Mapping[str, Queue]:
-        """Every Queue at the API server: one that ``known`` has may just have gone or changed. Raises ApiError."""
-        ...
-
-    async def list_queue_documents(self) -> Mapping[str, Document]:
-        """Every Queue as it is stored at the API server, by name. Raises ApiError."""
-        ...
-
-    async def list_reservation_documents(self) -> Mapping[str, Document]:
-        """Every Reservation as it is stored at the API server, by name. Raises ApiError."""
-        ...
-
-    def node_shapes(self) -> Collection[NodeShape] | None:
-        """The devices of nodes, each combination once, in units of ``queues.resources``. None if not known yet."""
-        ...
-
-    async def find_job_template(self, namespace: str, name: str) -> Document | None:
-        """Look the spec of a JobTemplate up at the API server. None if there is none. Raises ApiError."""
-        ...
-
-    async def find_labels(self, namespace: str) -> Mapping[str, str]:
-        """Look the labels of a Namespace up at the API server, as they may be younger. Raises ApiError."""
-        ...
 
 
 # -- reviews -------------------------------------------------------------------------------------------------
@@ -170,7 +131,7 @@ def mutate(body: bytes) -> ReviewAnswer:
     return ReviewAnswer(uid=request.uid, patch=[{"op": "add", "path": "/spec", "value": spec}])
 
 
-async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
+async def validate(body: bytes, surroundings: WatchedObjects) -> ReviewAnswer:
     """Whether the object may be stored, or a Queue deleted. Raises InvalidReview, ApiError."""
     request, cut = _request(body)
     if cut:
@@ -201,7 +162,7 @@ async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
 
 
 async def _patched_templates(
-    flow: Document, namespace: str, surroundings: ReviewContext
+    flow: Document, namespace: str, surroundings: WatchedObjects
 ) -> Mapping[str, Document]:
     """Specs of the first JobTemplates that a JobFlow patches, by name; those that do not exist yet are left out."""
     patched = (text_at(each, "name") for each in list_at(flow, "spec", "flows") if value_at(each, "patch"))
@@ -212,7 +173,7 @@ async def _patched_templates(
     return {name: spec for name, spec in found.items() if spec is not None}
 
 
-async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
+async def authorize(body: bytes, surroundings: WatchedObjects) -> ReviewAnswer:
     """Whether a user who is no platform administrator may change a Queue, open or close it by a Command, or reserve
     nodes for it.
 
@@ -228,12 +189,10 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     change = ObjectWrite(name, old, document, is_status=bool(request.subResource))
     if written.get("kind") == COMMANDS.kind:
         target = text_at(written, "target", "name")
-        refusals = command_refusals(target, by, await surroundings.list_queue_documents())
+        refusals = command_refusals(target, by, await surroundings.list_documents(QUEUES))
     elif written.get("kind") == RESERVATIONS.kind:
-        queues, others = (
-            await surroundings.list_queue_documents(),
-            await surroundings.list_reservation_documents(),
-        )
+        queues = await surroundings.list_documents(QUEUES)
+        others = await surroundings.list_documents(RESERVATIONS)
         refusals = await asyncio.to_thread(
             reservation_refusals, change, by, queues, others, surroundings.node_shapes(), time()
         )
@@ -242,14 +201,14 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     elif change.is_status:
         refusals = status_refusals(name, by)
     else:
-        queues = await surroundings.list_queue_documents()
+        queues = await surroundings.list_documents(QUEUES)
         # Of thousands of queues it takes a while, in which other reviews are answered.
         refusals = await asyncio.to_thread(change_refusals, change, by, queues, time())
     return ReviewAnswer(uid=request.uid, refusals=_first(refusals), is_forbidden=True)
 
 
 async def _queue_violations(
-    name: str, document: Document | None, old: Document | None, known: Known, surroundings: ReviewContext
+    name: str, document: Document | None, old: Document | None, known: Known, surroundings: WatchedObjects
 ) -> list[Violation]:
     """What is wrong with a Queue, or with its deletion if ``document`` is None.
 
@@ -312,16 +271,16 @@ def _beginning(body: bytes) -> str:
 # -- HTTP ----------------------------------------------------------------------------------------------------
 
 
-def app(surroundings: ReviewContext) -> web.Application:
+def app(surroundings: WatchedObjects) -> web.Application:
     """``POST /mutate``, ``POST /validate`` and ``POST /authorize``.
 
     A client that reaches the port may send anything, so size, time and number of reviews are bounded.
     """
 
+    limit = _ReviewLimit()
+
     async def mutating(body: bytes) -> ReviewAnswer:
         return mutate(body)
-
-    limit = _ReviewLimit()
 
     def answering(answer: Any) -> Any:
         async def handle(request: web.Request) -> web.Response:

@@ -13,18 +13,19 @@ from admission.kube.webhook.review import (
     MOST_REVIEWS,
     MOST_WAITING,
     InvalidReview,
-    ReviewContext,
     app,
     authorize,
     mutate,
     validate,
 )
+from admission.kube.webhook.watched_objects import WatchedObjects
+from queues.api.api_resources import QUEUES, ApiResource
 from queues.api.validation.known import Known
 from queues.quota.queue import Queue
 from queues.workload import QueueName
 from tests.waiting import LIMIT
 
-NOBODY = cast(ReviewContext, None)
+NOBODY = cast(WatchedObjects, None)
 
 
 def review(depth: int) -> bytes:
@@ -52,7 +53,7 @@ async def test_a_job_of_more_tasks_than_can_be_considered_is_refused_before_any_
         '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE",'
         f'"object":{job}}}}}'
     ).encode()
-    nothing = cast(ReviewContext, NothingKnown())
+    nothing = cast(WatchedObjects, NothingKnown())
     assert (await validate(review, nothing)).refusals == (
         "spec.tasks: found 75000 entries, expected at most 256",
     )
@@ -65,11 +66,11 @@ async def test_a_zero_for_which_a_default_is_filled_in_is_warned_of() -> None:
     job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec}
     asked = {"uid": "u", "operation": "CREATE", "object": job}
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
-    answer = await validate(msgspec.json.encode(body), cast(ReviewContext, NothingKnown()))
+    answer = await validate(msgspec.json.encode(body), cast(WatchedObjects, NothingKnown()))
     assert [text.partition(":")[0] for text in answer.warnings] == ["spec.maxRetry", "spec.tasks[0].maxRetry"]
     assert all("0 counts as 3, as in Volcano" in text for text in answer.warnings)
     del spec["maxRetry"], spec["tasks"][0]["maxRetry"]
-    answer = await validate(msgspec.json.encode(body), cast(ReviewContext, NothingKnown()))
+    answer = await validate(msgspec.json.encode(body), cast(WatchedObjects, NothingKnown()))
     assert answer.warnings == ()
 
 
@@ -98,7 +99,7 @@ async def test_a_flow_is_compared_with_the_templates_that_it_patches() -> None:
         "object": {**flow, "spec": {"flows": flows}},
     }
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    answer = await validate(msgspec.json.encode(body), cast(ReviewContext, Small()))
+    answer = await validate(msgspec.json.encode(body), cast(WatchedObjects, Small()))
     assert answer.warnings == (
         "spec.flows[2].patch.spec.tasks[0].replicas: found 3 pods, expected at most 2: it never fits, "
         "for queue default allows no more in one gang",
@@ -175,13 +176,12 @@ async def test_so_many_reviews_are_answered_at_a_time_so_many_wait_and_more_are_
 class TwoTenants(NothingKnown):
     """A replica that can list the Queues of two tenants."""
 
-    async def list_queue_documents(self) -> dict[str, dict[str, Any]]:
+    async def list_documents(self, resource: ApiResource) -> dict[str, dict[str, Any]]:
+        if resource is not QUEUES:
+            return {"earlier": a_reservation("a-one", 1)}
         above = {"spec": {"parent": "root", "access": {"admins": [{"group": "leads"}]}}}
         one = {"spec": {"parent": "a", "deserved": {"nvidia.com/gpu": "16"}}}
         return {"a": above, "a-one": one, "b": {"spec": {"parent": "root"}}}
-
-    async def list_reservation_documents(self) -> dict[str, dict[str, Any]]:
-        return {"earlier": a_reservation("a-one", 1)}
 
     def node_shapes(self) -> list[dict[str, int]]:
         return [{"nvidia.com/gpu": 8000}]
@@ -199,7 +199,7 @@ async def authorized(**request: Any) -> dict[str, Any]:
             },
         }
     )
-    answer = await authorize(body, cast(ReviewContext, TwoTenants()))
+    answer = await authorize(body, cast(WatchedObjects, TwoTenants()))
     return cast(dict[str, Any], msgspec.json.decode(answer.encoded())["response"])
 
 
@@ -285,7 +285,7 @@ async def test_a_command_is_for_a_queue_of_the_tenant(target: str, allowed: bool
 async def test_what_is_neither_a_queue_nor_a_command_is_not_answered_with_yes() -> None:
     with pytest.raises(InvalidReview, match="an object of kind 'Pod'"):
         await authorized(operation="CREATE", object={"apiVersion": "v1", "kind": "Pod"})
-    told = await authorize(review(5000), cast(ReviewContext, TwoTenants()))
+    told = await authorize(review(5000), cast(WatchedObjects, TwoTenants()))
     assert told.refusals
 
 
