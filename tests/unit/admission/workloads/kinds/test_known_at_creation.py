@@ -60,9 +60,9 @@ OBJECTS: dict[tuple[str, str], Document] = {
         "leaderWorkerTemplate": {"size": 4, "workerTemplate": TEMPLATE}
     },
     **{
-        (version, kind): {"selector": {}, "template": TEMPLATE}
-        for version, kind in owners._TEMPLATES
-        if version in ("apps/v1", "v1")
+        (each.api_version, each.kind): {"selector": {}, "template": TEMPLATE}
+        for each in owners._TEMPLATES
+        if each.api_version in ("apps/v1", "v1")
     },
     **{
         (each.resource.api_version, each.resource.kind): json.loads(json.dumps(SPECS[each.kind][0]))
@@ -97,8 +97,8 @@ def warned(*documents: Document) -> list[str]:
 
 
 def test_every_kind_with_pods_is_tried() -> None:
-    kinds = {(support.resource.api_version, support.resource.kind) for support in KINDS}
-    assert kinds | owners._TEMPLATES.keys() <= OBJECTS.keys()
+    kinds = {*(support.resource for support in KINDS), *owners._TEMPLATES}
+    assert {(each.api_version, each.kind) for each in kinds} <= OBJECTS.keys()
 
 
 every_kind = pytest.mark.parametrize("kind", OBJECTS, ids="/".join)
