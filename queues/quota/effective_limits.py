@@ -354,9 +354,9 @@ def _by_parent(
     return grouped
 
 
-def below(names: Iterable[QueueName], children: Mapping[QueueName, Iterable[QueueName]]) -> set[QueueName]:
+def below(names: Iterable[T], children: Mapping[T, Iterable[T]]) -> set[T]:
     """These queues and all below them."""
-    found, left = set[QueueName](), list(names)
+    found, left = set[T](), list(names)
     while left:
         name = left.pop()
         if name not in found:

@@ -144,18 +144,9 @@ class Database:
         return Database.open(self.dsn, statement_timeout=statement, idle_timeout=idle, pool_size=pool_size)
 
     @classmethod
-    async def connect(
-        cls,
-        dsn: Dsn,
-        *,
-        statement_timeout: float = STATEMENT_TIMEOUT,
-        idle_timeout: float = IDLE_TIMEOUT,
-        pool_size: int = 8,
-    ) -> "Database":
-        """The same, and the server has answered. Raises DatabaseUnavailable or DatabaseError."""
-        database = cls.open(
-            dsn, statement_timeout=statement_timeout, idle_timeout=idle_timeout, pool_size=pool_size
-        )
+    async def connect(cls, dsn: Dsn, **options: Any) -> "Database":
+        """As ``open``, and the server has answered. Raises DatabaseUnavailable or DatabaseError."""
+        database = cls.open(dsn, **options)
         try:
             async with database.transaction() as tx:
                 await tx.execute(text("SELECT 1"))

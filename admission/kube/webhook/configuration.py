@@ -11,7 +11,7 @@ theirs. See docs/decisions/quota-and-tenants.md.
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from admission.kube.policies.cel import (
@@ -85,24 +85,15 @@ class Callee:
 def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list[Document]:
     """The mutating and the validating configurations. ``bundle``: PEM that the API server shall believe."""
 
-    def webhook(name: str, kind: ApiResource, operations: Sequence[str], path: str) -> Document:
-        conditions: list[dict[str, Any]] = [not_by(identity)]
+    def asked_about(name: str, kind: ApiResource, operations: Sequence[str], path: str) -> Document:
+        conditions = [not_by(identity)]
         if "UPDATE" in operations:
             # Statuses, labels and finalizers are none of its business. The generation would be counted too late for
             # the defaults.
             changed = "request.operation != 'UPDATE' || object.?spec != oldObject.?spec"
             conditions.append({"name": "spec-changed", "expression": changed})
-        return {
-            "name": f"{name}.muster.dev",
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Ignore",
-            "timeoutSeconds": TIMEOUT_SECONDS,
-            "matchPolicy": "Equivalent",
-            "clientConfig": callee.client_config(path, bundle),
-            "rules": [kind.rule(operations)],
-            "matchConditions": conditions,
-        }
+        config = callee.client_config(path, bundle)
+        return _webhook(name, config, kind.rule(operations), conditions, "Ignore", TIMEOUT_SECONDS)
 
     checked = (
         ("jobs.batch-volcano", VOLCANO_JOBS),
@@ -123,11 +114,13 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
     return [
         mutating.document(
             CONFIGURATION,
-            webhooks=[webhook("default.queues", QUEUES, ["CREATE", "UPDATE"], "/mutate")],
+            webhooks=[asked_about("default.queues", QUEUES, ["CREATE", "UPDATE"], "/mutate")],
         ),
         validating.document(
             CONFIGURATION,
-            webhooks=[webhook(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in checked],
+            webhooks=[
+                asked_about(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in checked
+            ],
         ),
         tenant_configuration(callee, bundle, identity),
     ]
@@ -150,30 +143,34 @@ def tenant_configuration(callee: Callee, bundle: bytes, identity: str) -> Docume
         "name": "on-a-queue",
         "expression": f"object.?target.?kind.orValue('') == {text(QUEUES.kind)}",
     }
-    queues = {
-        **QUEUES.rule(["CREATE", "UPDATE", "DELETE"]),
-        "resources": [QUEUES.plural, f"{QUEUES.plural}/*"],
-    }
-    reservations = {
-        **RESERVATIONS.rule(["CREATE", "UPDATE", "DELETE"]),
-        "resources": [RESERVATIONS.plural, f"{RESERVATIONS.plural}/*"],
-    }
-    webhooks = [
-        {
-            "name": f"authorize.{name}.muster.dev",
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Fail",
-            "timeoutSeconds": _TENANT_TIMEOUT_SECONDS,
-            "matchPolicy": "Equivalent",
-            "clientConfig": callee.client_config("/authorize", bundle),
-            "rules": [rule],
-            "matchConditions": conditions,
-        }
-        for name, rule, conditions in (
-            ("queues", queues, others),
-            ("reservations", reservations, others),
-            ("commands", COMMANDS.rule(["CREATE", "UPDATE"]), [*others, on_a_queue]),
+    config = callee.client_config("/authorize", bundle)
+    with_parts = [
+        (
+            each.plural,
+            {**each.rule(["CREATE", "UPDATE", "DELETE"]), "resources": [each.plural, f"{each.plural}/*"]},
+            others,
         )
+        for each in (QUEUES, RESERVATIONS)
+    ]
+    commands = ("commands", COMMANDS.rule(["CREATE", "UPDATE"]), [*others, on_a_queue])
+    webhooks = [
+        _webhook(f"authorize.{name}", config, rule, conditions, "Fail", _TENANT_TIMEOUT_SECONDS)
+        for name, rule, conditions in (*with_parts, commands)
     ]
     return WEBHOOK_CONFIGURATIONS[1].document(TENANT_CONFIGURATION, webhooks=webhooks)
+
+
+def _webhook(
+    name: str, config: Document, rule: Document, conditions: list[Document], policy: str, seconds: int
+) -> Document:
+    return {
+        "name": f"{name}.muster.dev",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": policy,
+        "timeoutSeconds": seconds,
+        "matchPolicy": "Equivalent",
+        "clientConfig": config,
+        "rules": [rule],
+        "matchConditions": conditions,
+    }

@@ -17,7 +17,7 @@ from queues.api.validation.loan_rules import loan_refusals, weakened_loans
 from queues.errors import InvalidDocument
 from queues.json_values import mapping_at, text_at, value_at
 from queues.quota.accounts import Account
-from queues.quota.effective_limits import Numbers, numbers_of
+from queues.quota.effective_limits import Numbers, below, numbers_of
 from queues.quota.queue import ROOT, Queue
 from queues.workload import NO_FLAVOR, QueueName
 
@@ -29,7 +29,8 @@ QUEUES_OF_A_TENANT: Final = 200
 #: Levels that are followed down: what was written while no webhook answered may have more than any queue may have.
 _DEEPEST: Final = 200
 #: Kinds of limits whose sum over the children stays within the parent's.
-_SUMMED: Final[tuple[Literal["guarantee", "deserved"], ...]] = ("guarantee", "deserved")
+SummedKind = Literal["guarantee", "deserved"]
+_SUMMED: Final[tuple[SummedKind, ...]] = ("guarantee", "deserved")
 
 
 class Requester(NamedTuple):
@@ -210,15 +211,7 @@ class TenantTree:
 
     def below(self, name: str) -> set[str]:
         """Names of all queues below one, however deep."""
-        children = self.children()
-        found: set[str] = set()
-        queues = [name]
-        while queues:
-            for each in children.get(queues.pop(), ()):
-                if each not in found and each != name:
-                    found.add(each)
-                    queues.append(each)
-        return found
+        return below([name], self.children()) - {name}
 
     def loans(self, now: float) -> list[tuple[str, str]]:
         """Lender and receiver of each loan that has not ended."""
@@ -265,10 +258,10 @@ def _not_an_administrator(name: str, by: Requester) -> str:
 
 def _children_refusals(name: str, tree: TenantTree, what: str) -> list[str]:
     """Refuses to delete a queue that others name as parent, and to create one: they would belong to its creator."""
-    below = sorted(tree.children().get(name, ()))
-    if not below:
+    children = sorted(tree.children().get(name, ()))
+    if not children:
         return []
-    shown = ", ".join(below[:5]) + (f" and {len(below) - 5} more" if len(below) > 5 else "")
+    shown = ", ".join(children[:5]) + (f" and {len(children) - 5} more" if len(children) > 5 else "")
     return [f"queue {name}: {shown} name it as parent, expected none to {what} it. Move or delete them first"]
 
 
@@ -387,17 +380,14 @@ class _Claims:
             self._numbers[queue], self._flavors[queue] = numbers_of(stated), frozenset(stated.flavors)
         return self._numbers[queue]
 
-    def of_children(self, queue: str, kind: Literal["guarantee", "deserved"]) -> Counter[Account]:
+    def of_children(self, queue: str, kind: SummedKind) -> Counter[Account]:
         """What the queues directly below claim together, each with what is below it."""
-        total: Counter[Account] = Counter()
+        total = Counter[Account]()
         for child in self._children.get(queue, ()):
-            for account, units in self._claim(child, kind, (queue,)).items():
-                total[account] += units
+            total.update(self._claim(child, kind, (queue,)))
         return total
 
-    def _claim(
-        self, queue: str, kind: Literal["guarantee", "deserved"], above: tuple[str, ...]
-    ) -> Mapping[Account, int]:
+    def _claim(self, queue: str, kind: SummedKind, above: tuple[str, ...]) -> Mapping[Account, int]:
         """What a queue states, and of what it does not state what its children claim. ``above``: against cycles."""
         known = self._claimed.get((queue, kind))
         if known is not None:
@@ -410,16 +400,14 @@ class _Claims:
                 flavored[Account(NO_FLAVOR, account.resource)] += units
         for account, units in flavored.items():
             own[account] = max(own.get(account, 0), units)
-        below: Counter[Account] = Counter()
+        lower: Counter[Account] = Counter()
         for child in self._children.get(queue, ()):
             if child not in above and len(above) < _DEEPEST:
-                below.update(self._claim(child, kind, (*above, queue)))
-        found = self._claimed[queue, kind] = {**below, **own}
+                lower.update(self._claim(child, kind, (*above, queue)))
+        found = self._claimed[queue, kind] = {**lower, **own}
         return found
 
-    def limit(
-        self, queue: str, kind: Literal["guarantee", "deserved"], account: Account, is_tenant: bool
-    ) -> int | None:
+    def limit(self, queue: str, kind: SummedKind, account: Account, is_tenant: bool) -> int | None:
         """What those below may claim together; None if only the queues above limit it."""
         own = getattr(self.numbers(queue), kind)
         if account in own:
