@@ -16,6 +16,7 @@ from sqlalchemy.types import TypeEngine
 
 from queues.errors import DatabaseError, DatabaseTooSlow, DatabaseUnavailable, DataRefused, OutcomeUnknown
 from queues.sql.database import Database, as_json
+from tests.chaos.network.link import Connection, Link
 from tests.tables import with_rows
 
 KILL = text("SELECT pg_terminate_backend(:pid)")
@@ -204,55 +205,31 @@ async def test_a_holder_that_stops_gives_its_locks_back(database: str, muster: D
     await sleepy.close()
 
 
-async def connect_to(server: URL) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    if server.host is None:
-        return await asyncio.open_unix_connection(f"{server.query['host']}/.s.PGSQL.5432")
-    return await asyncio.open_connection(server.host, server.port or 5432)
+class Wire(Link):
+    """Hands COMMIT on, and then loses the answer."""
 
+    server: URL
+    loses_answer = False
 
-class Wire:
-    """A proxy that hands COMMIT on and then loses the answer."""
+    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self.server.host is None:
+            return await asyncio.open_unix_connection(f"{self.server.query['host']}/.s.PGSQL.5432")
+        return await asyncio.open_connection(self.server.host, self.server.port or 5432)
 
-    def __init__(self) -> None:
-        self.cut_after_commit = False
-        self._writers: list[asyncio.StreamWriter] = []
+    def sends(self, connection: Connection, chunk: bytes) -> bool:
+        connection.awaits = self.loses_answer and b"COMMIT" in chunk
+        return True
 
-    async def serve(self, target: URL, here: Path) -> asyncio.Server:
-        async def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there_reader, there_writer = await connect_to(target)
-            self._writers += [writer, there_writer]
-            lost = asyncio.Event()
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._requests(reader, there_writer, lost))
-                tasks.create_task(self._answers(there_reader, writer, lost))
-
-        return await asyncio.start_unix_server(on_connect, here)
-
-    async def _requests(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: asyncio.Event
-    ) -> None:
-        while data := await reader.read(65536):
-            if self.cut_after_commit and b"COMMIT" in data:
-                lost.set()
-            writer.write(data)
-        writer.close()
-
-    async def _answers(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: asyncio.Event
-    ) -> None:
-        while data := await reader.read(65536):
-            if lost.is_set():
-                break
-            writer.write(data)
-        writer.close()
+    def answers(self, connection: Connection, chunk: bytes) -> bool:
+        return not connection.awaits
 
 
 @asynccontextmanager
 async def behind_a_wire(database: str) -> AsyncIterator[tuple[Database, Wire]]:
-    address = make_url(database)
-    wire = Wire()
+    wire = Wire("muster")
+    wire.server = address = make_url(database)
     with TemporaryDirectory() as here:
-        server = await wire.serve(address, Path(here) / ".s.PGSQL.5432")
+        server = await asyncio.start_unix_server(wire.connected, Path(here) / ".s.PGSQL.5432")
         by_wire = URL.create(
             "postgresql", address.username, address.password, database=address.database, query={"host": here}
         )
@@ -270,11 +247,11 @@ async def test_an_answer_to_commit_that_never_came_is_an_unknown_outcome(
         async def commit_into_the_dark() -> None:
             async with far.transaction() as tx:
                 await tx.execute(text("INSERT INTO queues (name) VALUES ('a')"))
-                wire.cut_after_commit = True
+                wire.loses_answer = True
 
         with pytest.raises(OutcomeUnknown):
             await commit_into_the_dark()
-        wire.cut_after_commit = False
+        wire.loses_answer = False
     async with muster.transaction() as tx:
         assert await tx.scalar(text("SELECT count(*) FROM queues WHERE name = 'a'")) == 1
 

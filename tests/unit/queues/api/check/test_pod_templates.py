@@ -13,74 +13,12 @@ from tests.builders.valid_documents import of_kind
 from tests.tables import with_rows
 
 CONTAINER = {"name": "main", "image": "busybox"}
-PORT = "containers[0].ports[0].containerPort"
 
 
 def main(**fields: Any) -> dict[str, Any]:
     """A change of the only container."""
     return {"containers": [{**CONTAINER, **fields}]}
 
-
-#: Change of the pod's spec, path below it, and what is found there.
-WRONG: list[tuple[dict[str, Any], str, str]] = [
-    (main(command="sleep 3"), "containers[0].command", "'sleep 3', expected a list of texts"),
-    (main(args=[1]), "containers[0].args[0]", "1, expected text"),
-    (main(env=[{"name": "A", "value": 1}]), "containers[0].env[0].value", "1, expected text"),
-    (main(env={"A": "b"}), "containers[0].env", "{'A': 'b'}, expected a list"),
-    (main(tty="yes"), "containers[0].tty", "'yes', expected true or false"),
-    (main(ports=[{"containerPort": "80"}]), PORT, "'80', expected a whole number"),
-    (main(ports=[{"hostPort": 80}]), PORT, "nothing, expected a value"),
-    (
-        main(imagePullPolicy="Sometimes"),
-        "containers[0].imagePullPolicy",
-        "'Sometimes', expected one of Always, IfNotPresent, Never",
-    ),
-    (
-        main(livenessProbe={"httpGet": {"port": True}}),
-        "containers[0].livenessProbe.httpGet.port",
-        "True, expected a whole number or text",
-    ),
-    (
-        main(volumeMounts=[{"name": "data", "mountPath": "/d"}]),
-        "containers[0].volumeMounts[0].name",
-        "'data', expected a volume of the pod (it has none)",
-    ),
-    (
-        {"containers": [CONTAINER, CONTAINER]},
-        "containers[1].name",
-        "'main', expected a name that no other container has",
-    ),
-    ({"containers": [{"name": "main"}]}, "containers[0].image", "nothing, expected an image"),
-    ({"containers": {"a": "b"}}, "containers", "{'a': 'b'}, expected a list"),
-    (
-        main(resources={"limits": {"cpu": "1x"}}),
-        "containers[0].resources.limits.cpu",
-        "'1x', expected a quantity",
-    ),
-    (
-        {"volumes": [{"name": "a"}, {"name": "a"}]},
-        "volumes[1].name",
-        "'a', expected a name that no other volume has",
-    ),
-    (
-        {"volumes": [{"name": "a", "emptyDir": {"sizeLimit": "big"}}]},
-        "volumes[0].emptyDir.sizeLimit",
-        "'big', expected a quantity",
-    ),
-    (
-        {"volumes": [{"name": "a", "persistentVolumeClaim": {}}]},
-        "volumes[0].persistentVolumeClaim.claimName",
-        "nothing, expected a value",
-    ),
-    ({"restartPolicy": "Sometimes"}, "restartPolicy", "'Sometimes', expected one of"),
-    ({"nodeSelector": {"a": True}}, "nodeSelector.a", "True, expected text"),
-    ({"terminationGracePeriodSeconds": 1.5}, "terminationGracePeriodSeconds", "1.5, expected a whole number"),
-    (
-        {"securityContext": {"runAsUser": "root"}},
-        "securityContext.runAsUser",
-        "'root', expected a whole number",
-    ),
-]
 
 #: Misspelt fields, and what was meant.
 UNKNOWN = [
@@ -115,7 +53,7 @@ def findings(document: dict[str, Any], severity: str) -> list[str]:
     return [str(each) for each in checked(document) if each.severity == severity]
 
 
-@pytest.mark.parametrize(("change", "path", "found"), WRONG, ids=[path for _, path, _ in WRONG])
+@with_rows("change", "path", "found")
 def test_what_the_api_server_refuses_is_an_error_in_every_kind_and_told_once(
     change: dict[str, Any], path: str, found: str
 ) -> None:

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from queues.api.check.check import check_documents
 from queues.api.validation.known import Known
 from queues.api.validation.validation import violations_of
 from tests.builders.valid_documents import of_kind
+from tests.tables import with_rows
 
 Document = dict[str, Any]
 TASK: Document = {
@@ -40,68 +39,9 @@ def test_what_volcano_accepts_is_accepted() -> None:
     assert messages(flow({"name": "a"}, ready, jobRetainPolicy="delete")) == []
 
 
-@pytest.mark.parametrize(
-    ("document", "message"),
-    [
-        (cron_job(schedule=""), "spec.schedule: found nothing, expected a schedule"),
-        (
-            cron_job(schedule="61 * * * *"),
-            "spec.schedule: found '61 * * * *', expected a schedule such as",
-        ),
-        (
-            cron_job(schedule="CRON_TZ=UTC 0 2 * * *"),
-            "expected no TZ: write spec.timeZone",
-        ),
-        (cron_job(timeZone=""), "spec.timeZone: found '', expected a name of the IANA database"),
-        (cron_job(timeZone="LOCAL"), "spec.timeZone: found 'LOCAL', expected a name of the IANA"),
-        (cron_job(timeZone="Mars/City"), "spec.timeZone: found 'Mars/City', expected a name"),
-        (cron_job(name="n" * 53), "metadata.name: found 53 characters, expected at most 52"),
-        (cron_job(name="Night"), "metadata.name: found 'Night', expected a lowercase"),
-        (cron_job(concurrencyPolicy="Never"), "spec.concurrencyPolicy: found 'Never', expected one of"),
-        (cron_job(job={"tasks": []}), "spec.jobTemplate.spec.tasks: found no task"),
-        (cron_job(job={"minAvailable": 2}), "spec.jobTemplate.spec.minAvailable: found 2, expected at most"),
-        (
-            cron_job(job={"priorityClassName": "system-node-critical"}),
-            "spec.jobTemplate.spec.priorityClassName: found 'system-node-critical', expected a class for workloads",
-        ),
-        (
-            cron_job(template={"metadata": {"annotations": {"muster.dev/user": "bob"}}}),
-            "spec.jobTemplate.metadata.annotations[muster.dev/user]: found muster.dev/user, expected nothing",
-        ),
-        (
-            flow(after("a", "b"), after("b", "a")),
-            "spec.flows: found flows that depend on one another in a cycle",
-        ),
-        (flow(after("a", "a")), "spec.flows: found flows that depend on one another in a cycle"),
-        (flow(after("a", "b")), "spec.flows[0].dependsOn.targets: found 'b', expected the name of a flow"),
-        (
-            flow({"name": "a"}, {"name": "a"}),
-            "spec.flows[1].name: found 'a', expected a name that no other flow",
-        ),
-        (flow({"name": ""}), "spec.flows[0].name: found nothing"),
-        (flow({"name": "a" * 60}), "spec.flows[0].name: found 65 characters"),
-        (flow({"name": "a"}, jobRetainPolicy="keep"), "spec.jobRetainPolicy: found 'keep'"),
-        (
-            flow({"name": "a"}, after("b", "a", taskStatusList=[{"taskName": "w", "phase": "Up"}])),
-            "probe.taskStatusList[0].phase: found 'Up', expected one of Pending, Running",
-        ),
-        (flow(after("b", tcpSocketList=[])), "dependsOn.probe: found a probe without targets, expected"),
-        (
-            flow({"name": "a"}, after("b", "a", tcpSocketList=[{"taskName": "w", "port": 70000}])),
-            "probe.tcpSocketList[0].port: found 70000, expected at most 65535",
-        ),
-        (
-            flow({"name": "a"}, after("b", "a", httpGetList=[{"taskName": "w", "port": 0}])),
-            "probe.httpGetList[0].port: found 0",
-        ),
-        (
-            flow({"name": "a", "patch": {"jobSpec": {"priorityClassName": "system-x"}}}),
-            "spec.flows[0].patch.jobSpec.priorityClassName: found 'system-x'",
-        ),
-    ],
-)
-def test_what_cannot_work_is_refused(document: Document, message: str) -> None:
-    found = messages(document)
+@with_rows("kind", "given", "message")
+def test_what_cannot_work_is_refused(kind: str, given: Document, message: str) -> None:
+    found = messages(cron_job(**given) if kind == "CronJob" else of_kind(kind, given, "ring"))
     assert any(message in each for each in found), found
 
 

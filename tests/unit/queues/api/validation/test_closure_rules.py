@@ -79,75 +79,9 @@ def test_what_is_right_is_taken() -> None:
     assert refused(drain(nodes=None, nodeSelector={"rack": "r7"}, for_="30m")) == []
 
 
-@pytest.mark.parametrize(
-    ("document", "message"),
-    [
-        (reservation(queue="nobody"), "spec.queue: found 'nobody', expected the name of a Queue"),
-        (
-            reservation(queue="root"),
-            "spec.queue: found 'root', expected a queue below root: all work is root's",
-        ),
-        (
-            reservation(from_="2027-01-15T07:00:00Z"),
-            "spec.from: found 2027-01-15T07:00:00Z, expected a time to come; now it is 2027-01-15T08:00:00Z",
-        ),
-        (
-            reservation(from_="soon"),
-            "spec.from: found 'soon', expected a time such as 2026-11-20T14:00:00Z",
-        ),
-        (reservation(from_="2029-01-15T12:00:00Z"), "expected a time within a year"),
-        (
-            reservation(for_="1 day"),
-            "spec.for: found '1 day', expected a duration such as 90s, 30m or 2h",
-        ),
-        (reservation(for_="0h"), "spec.for: found '0h', expected more than 0s"),
-        (reservation(for_="9000h"), "spec.for: found '9000h', expected at most 2208h0m0s"),
-        (reservation(leadTime="99999h"), "spec.leadTime: found '99999h', expected at most 168h0m0s"),
-        (
-            reservation(leadTime="8760h", clearBefore="8759h"),
-            "spec.clearBefore: found '8759h', expected at most 168h0m0s",
-        ),
-        (
-            reservation(leadTime="170h", clearBefore="168h"),
-            "spec.leadTime: found '170h', expected at most 168h0m0s",
-        ),
-        (reservation(clearBefore="2h"), "spec.clearBefore: found '2h', expected at most spec.leadTime"),
-        (reservation(resources={GPU: "0"}), f"spec.resources[{GPU}]: found '0', expected more than 0"),
-        (reservation(resources={GPU: "many"}), "expected a quantity"),
-        (reservation(resources={}), "spec.resources: found {}, expected"),
-        (
-            reservation(resources={GPU: "100"}),
-            f"spec.resources[{GPU}]: found 100, expected at most 96, the capability of queue team",
-        ),
-        (
-            reservation(queue="train", resources={"amd.com/gpu": "1"}),
-            "spec.resources[amd.com/gpu]: found 1, expected at most 0, what all nodes have",
-        ),
-        (
-            reservation(resources={GPU: "90"}),
-            f"spec.resources[{GPU}]: found 90, expected at most 88: of 128 in the cluster 40 are reserved in that "
-            "time (other)",
-        ),
-        (reservation(topology="moon"), "spec.topology: found 'moon', expected a level of a Topology"),
-        (
-            reservation(flavor="h1000"),
-            "spec.flavor: found 'h1000', expected the name of a ResourceFlavor: a100, h100",
-        ),
-        (
-            drain(nodes=None),
-            "spec.nodes: found nothing, expected names of nodes, or labels in spec.nodeSelector",
-        ),
-        (drain(nodes=["A B"]), "spec.nodes[0]: found 'A B', expected the name of a node"),
-        (drain(nodes=["n1", "n3"]), "spec.nodes[1]: found 'n3', expected the name of a node of the cluster"),
-        (drain(at="2027-01-15T07:00:00Z"), "spec.at: found 2027-01-15T07:00:00Z, expected a time to come"),
-        (
-            drain(nodes=None, nodeSelector={"a b": "c"}),
-            "spec.nodeSelector['a b']: found 'a b', expected a node",
-        ),
-    ],
-)
-def test_what_is_wrong_is_refused_with_a_line(document: dict[str, Any], message: str) -> None:
-    (found,) = refused(document)
+@with_rows("kind", "spec", "message")
+def test_what_is_wrong_is_refused_with_a_line(kind: str, spec: dict[str, Any], message: str) -> None:
+    (found,) = refused({"reservation": reservation, "drain": drain}[kind](**spec))
     assert message in found
 
 

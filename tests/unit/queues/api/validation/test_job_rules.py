@@ -55,54 +55,7 @@ def test_anti_affinity_against_pods_of_other_namespaces_is_accepted_with_a_warni
     assert all(found("", namespaces=["one", "other"]))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("spec", "tasks", []), "spec.tasks: found no task, expected at least one task"),
-        (
-            ("spec", "tasks", 0, "minAvailable", 3),
-            "spec.tasks[0].minAvailable: found 3, expected at most 2, the task's replicas",
-        ),
-        (
-            ("spec", "minAvailable", 3),
-            "spec.minAvailable: found 3, expected at most 2, the replicas of all tasks",
-        ),
-        (("spec", "tasks", [task(), task()]), "spec.tasks[1].name: found 'worker', expected a name that no"),
-        (("spec", "plugins", {"typo": []}), "spec.plugins.typo: found 'typo', expected one of env, svc"),
-        (
-            ("spec", "plugins", {"mpi": []}),
-            "spec.plugins.mpi: found no task master, expected a task master for",
-        ),
-        (
-            ("spec", "volumes", [{"mountPath": ""}]),
-            "spec.volumes[0].mountPath: found nothing, expected a path",
-        ),
-        (
-            ("spec", "volumes", [{"mountPath": "/a", "volumeClaimName": "x"}] * 2),
-            "spec.volumes[1].mountPath: found '/a', expected a path of its own",
-        ),
-        (
-            ("spec", "volumes", [{"mountPath": "/a"}]),
-            "spec.volumes[0]: found neither volumeClaim nor volumeClaimName, expected one",
-        ),
-        (
-            ("spec", "networkTopology", {"highestTierAllowed": 1, "highestTierName": "rack"}),
-            "spec.networkTopology: found highestTierAllowed and highestTierName, expected one",
-        ),
-        (
-            (
-                "spec",
-                "tasks",
-                [task(dependsOn={"name": ["other"]}), task("other", dependsOn={"name": ["worker"]})],
-            ),
-            "spec.tasks: found tasks that depend on one another in a cycle: other, worker, expected no cycle",
-        ),
-        (
-            ("spec", "tasks", [task(dependsOn={"name": ["nobody"]})]),
-            "spec.tasks[0].dependsOn: found 'nobody', expected the name of a task",
-        ),
-    ],
-)
+@with_rows("change", "message")
 def test_a_job_is_refused_with_the_field(change, message):
     assert any(each.startswith(message) for each in messages(changed(JOB, change)))
 
