@@ -88,7 +88,7 @@ class EngineState:
     def of(cls, snapshot: Snapshot, earlier: "EngineState | None" = None) -> "EngineState":
         """The state of a snapshot. What depends on neither queues nor admissions is taken over from an earlier one."""
         built = snapshot.tree
-        if built is None or built.made_of is not snapshot.queues:
+        if built is None or built.given is not snapshot.queues:
             built = None if earlier is None else earlier.tree
         tree = tree_of(snapshot.queues, snapshot.nodes, built)
         usage, users = Usage(tree), UserShares()

@@ -160,7 +160,7 @@ class QueueFacts:
     @property
     def must_be_built(self) -> bool:
         """Whether the next ``tree`` takes in queues that changed."""
-        return self._tree is None or self._tree.made_of is not self.with_removed()
+        return self._tree is None or self._tree.given is not self.with_removed()
 
     def build_tree(self) -> None:
         """Build the tree, in a thread: meanwhile ``tree`` answers with the one before."""

@@ -112,7 +112,7 @@ def guaranteed(
     return guarantee, excess
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EffectiveLimits:
     """Queues with their places, limits and errors; ``root`` is always among them. None of the mappings ever changes."""
 
@@ -128,8 +128,9 @@ class EffectiveLimits:
     guarantees: Mapping[QueueName, Amounts] = field(default_factory=dict)
     #: Sum of the guarantees of the children: what they count upwards while they are idle.
     idle: Mapping[QueueName, Amounts] = field(default_factory=dict)
-    #: What queues state themselves.
-    deserved: Mapping[QueueName, Amounts] = field(default_factory=dict)
+    #: What queues state themselves; ``QueueTree.deserved`` gives all that they deserve.
+    own_deserved: Mapping[QueueName, Amounts] = field(default_factory=dict)
+    #: What queues state themselves, but for root in a tree: what its nodes can allocate limits it too.
     capabilities: Mapping[QueueName, Amounts] = field(default_factory=dict)
     stated: Mapping[QueueName, Stated] = field(default_factory=dict)
     #: Queues by the name that they state as their parent, whether there is such a queue or not.
@@ -175,14 +176,6 @@ class _Step:
             for name in changed - present:
                 rows.pop(name, None)
         self._blame(limited | changed, placed)
-        numbers = {name: self._stated[name].numbers for name in present}
-        deserved = {**self._before.deserved, **{name: own.deserved for name, own in numbers.items()}}
-        capabilities = {
-            **self._before.capabilities,
-            **{name: own.capability for name, own in numbers.items()},
-        }
-        for name in changed - present:
-            del deserved[name], capabilities[name]
         return EffectiveLimits(
             given=self._given,
             queues=self._sorted(self._queues),
@@ -191,8 +184,8 @@ class _Step:
             problems=self._problems,
             guarantees=self._sorted(self._guarantees),
             idle=self._idle,
-            deserved=deserved,
-            capabilities=capabilities,
+            own_deserved={name: each.numbers.deserved for name, each in self._stated.items()},
+            capabilities={name: each.numbers.capability for name, each in self._stated.items()},
             stated=self._stated,
             stating=stating,
             misplaced=self._misplaced,

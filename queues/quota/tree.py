@@ -10,7 +10,6 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
 
-from queues.errors import MusterError
 from queues.quota.access import AccessRefusal, access_refusal
 from queues.quota.accounts import Account
 from queues.quota.effective_limits import Claimant, EffectiveLimits, below, share_out
@@ -81,8 +80,8 @@ class _LimitsAbove(dict[Account, tuple[LimitOnPath, ...]]):
         return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class QueueTree:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class QueueTree(EffectiveLimits):
     """All queues with their effective limits. A broken queue is in ``problems`` and affects no other queue.
 
     Where a queue sets no number of its own: a guarantee is at least the sum of its children's, and over all flavors at
@@ -90,19 +89,6 @@ class QueueTree:
     of other resources); ``capability`` is left to the ancestors. ``root`` has what usable nodes can allocate.
     """
 
-    queues: Mapping[QueueName, Queue]
-    #: From the queue to ``root``, both included.
-    paths: Mapping[QueueName, tuple[QueueName, ...]]
-    children: Mapping[QueueName, tuple[QueueName, ...]]
-    #: All errors of a queue, those of its ancestors included. Absent: the queue can be used.
-    problems: Mapping[QueueName, tuple[MusterError, ...]]
-    guarantees: Mapping[QueueName, Mapping[Account, int]]
-    capabilities: Mapping[QueueName, Mapping[Account, int]]
-    #: Explicit values only; ``deserved()`` gives all.
-    own_deserved: Mapping[QueueName, Mapping[Account, int]]
-    #: Sum of the guarantees of the children: what they count upwards while they are idle.
-    idle: Mapping[QueueName, Mapping[Account, int]]
-    _limits: EffectiveLimits = field(default_factory=EffectiveLimits)
     _deserved: dict[QueueName, dict[Account, int]] = field(default_factory=dict)
     _shared_out: dict[tuple[QueueName, Account], Mapping[QueueName, int]] = field(default_factory=dict)
     _limits_above: dict[QueueName, "_LimitsAbove"] = field(default_factory=dict)
@@ -129,33 +115,17 @@ class QueueTree:
         Never raises: errors are in ``problems``. ``before``: a tree of other or older queues, which is carried on:
         what they have in common costs nothing.
         """
-        known = EffectiveLimits() if before is None else before._limits
+        known = cls() if before is None else before
         limits = known.after(queues)
-        if before is not None and limits is known:
-            return before.over(capacity, flavors)
-        capabilities = {**limits.capabilities, ROOT: ceiling_of(limits.capabilities[ROOT], capacity, flavors)}
-        return cls(
-            limits.queues,
-            limits.paths,
-            limits.children,
-            limits.problems,
-            limits.guarantees,
-            capabilities,
-            limits.deserved,
-            limits.idle,
-            limits,
-        )
-
-    @property
-    def made_of(self) -> Mapping[QueueName, Queue]:
-        """The queues that it was built of: the same mapping."""
-        return self._limits.given
+        if limits is not before:
+            known = cls(**{each.name: getattr(limits, each.name) for each in fields(EffectiveLimits)})
+        return known.over(capacity, flavors)
 
     def over(
         self, capacity: Resources | None, flavors: Mapping[FlavorName, Resources] = MappingProxyType({})
     ) -> "QueueTree":
         """The same queues over other nodes, as ``build`` takes them."""
-        ceiling = ceiling_of(self._limits.capabilities[ROOT], capacity, flavors)
+        ceiling = ceiling_of(self.stated[ROOT].numbers.capability, capacity, flavors)
         capabilities = {**self.capabilities, ROOT: ceiling}
         return replace(self, capabilities=capabilities, _deserved={}, _shared_out={}, _limits_above={})
 

@@ -4,8 +4,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from queues.api.api_resources import QUEUES
 from queues.api.check.finding import Finding, Subject
-from queues.api.convert.conversion import Conversion
+from queues.api.convert.conversion import Conversion, document_of
 from queues.api.convert.kueue_types import (
     ClusterQueue,
     ClusterQueueSpec,
@@ -15,7 +16,7 @@ from queues.api.convert.kueue_types import (
     ResourceGroup,
 )
 from queues.api.convert.quotas import AccountLimits, WrittenQuota, limits_of, spec_of, written_quotas
-from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE, SCHEDULING_VOLCANO
+from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 from queues.api.validation.cycles import cycles
 from queues.errors import InvalidQuantity
 from queues.quota.accounts import Account
@@ -127,7 +128,7 @@ def convert_queues(kueue: KueueQueues, done: Conversion) -> dict[str, str]:
         spec: dict[str, Any] = {"parent": inner_names[cohort_name]} if cohort_name else {}
         spec |= _leaf_spec(queue, limits, kueue.as_flavors, covered)
         spec |= _access(queue, kueue.local_queues.get(name, ()))
-        leaves.append(_document(names[name], spec))
+        leaves.append(document_of(QUEUES, names[name], spec=spec))
         done.differences += _differences(subject, queue, names[name], kueue)
     inner = []
     for name in reversed(_outermost_first(parents)):
@@ -142,15 +143,11 @@ def convert_queues(kueue: KueueQueues, done: Conversion) -> dict[str, str]:
         below.setdefault(above, []).append(limits)
         spec = {"parent": inner_names[above]} if above else {}
         spec |= spec_of(limits, sorted({account.flavor for account in limits if account.flavor}), ())
-        inner.append(_document(inner_names[name], spec))
+        inner.append(document_of(QUEUES, inner_names[name], spec=spec))
         if found_cohort:
             done.differences += _cohort_differences(*found_cohort, inner_names[name])
     done.documents += [*reversed(inner), *leaves]
     return names
-
-
-def _document(name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": SCHEDULING_VOLCANO, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 def _parents(kueue: KueueQueues) -> dict[str, str]:

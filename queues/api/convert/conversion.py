@@ -5,8 +5,14 @@ from typing import Any
 
 import yaml
 
+from queues.api.api_resources import ApiResource
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.crd import PlainDumper
+
+
+def document_of(kind: ApiResource, name: str, **content: Any) -> dict[str, Any]:
+    """An object as administrators write it."""
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, **content}
 
 
 @dataclass(slots=True)

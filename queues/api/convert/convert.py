@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from queues.api.api_resources import PRIORITY_CLASSES
 from queues.api.check.check import read_subjects
 from queues.api.check.finding import Finding, Subject
 from queues.api.convert.cohorts import KueueQueues, convert_queues
-from queues.api.convert.conversion import Conversion
+from queues.api.convert.conversion import Conversion, document_of
 from queues.api.convert.flavors import convert_flavors, convert_topology
 from queues.api.convert.kueue_types import (
     KUEUE_GROUP,
@@ -167,13 +168,8 @@ def _priority_class(
     if value > HIGHEST_USER_PRIORITY:
         instead = f"{HIGHEST_USER_PRIORITY}, the highest that Kubernetes allows"
         done.tell("warning", subject, "value", str(value), instead)
-    document: dict[str, Any] = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": min(value, HIGHEST_USER_PRIORITY),
-    }
-    return {**document, "description": priority.description} if priority.description else document
+    described = {"description": priority.description} if priority.description else {}
+    return document_of(PRIORITY_CLASSES, name, value=min(value, HIGHEST_USER_PRIORITY), **described)
 
 
 def _tell_others(others: list[Subject], done: Conversion) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
+from queues.api.api_resources import FLAVORS, TOPOLOGIES
 from queues.api.check.finding import Finding, Subject
-from queues.api.convert.conversion import Conversion
+from queues.api.convert.conversion import Conversion, document_of
 from queues.api.convert.kueue_types import ClusterQueue, KueueFlavor, KueueTopology, ResourceGroup
-from queues.api.names import MUSTER
 from queues.text_format import listed
 
 Flavors = Mapping[str, tuple[Subject, KueueFlavor]]
@@ -49,7 +49,10 @@ def convert_flavors(
     for _, (subject, flavor) in sorted(flavors.items()):
         done.differences += _flavor_differences(subject, flavor)
     kept_flavors = {name: flavors[name] for name in sorted(with_labels - left_out) if name in flavors}
-    done.documents += [_document(name, flavor) for name, (_, flavor) in kept_flavors.items()]
+    done.documents += [
+        document_of(FLAVORS, name, spec={"nodeLabels": dict(flavor.spec.node_labels)})
+        for name, (_, flavor) in kept_flavors.items()
+    ]
     done.differences += _overlaps(kept_flavors)
     return frozenset(with_labels - left_out)
 
@@ -57,25 +60,11 @@ def convert_flavors(
 def convert_topology(topology: KueueTopology) -> dict[str, Any]:
     """A Topology with the same levels."""
     levels = [{"nodeLabel": level.node_label} for level in topology.spec.levels]
-    return {
-        "apiVersion": MUSTER,
-        "kind": "Topology",
-        "metadata": {"name": topology.metadata.name},
-        "spec": {"levels": levels},
-    }
+    return document_of(TOPOLOGIES, topology.metadata.name, spec={"levels": levels})
 
 
 def _names(groups: Iterable[ResourceGroup]) -> set[str]:
     return {flavor.name for group in groups for flavor in group.flavors}
-
-
-def _document(name: str, flavor: KueueFlavor) -> dict[str, Any]:
-    return {
-        "apiVersion": MUSTER,
-        "kind": "ResourceFlavor",
-        "metadata": {"name": name},
-        "spec": {"nodeLabels": dict(flavor.spec.node_labels)},
-    }
 
 
 def _flavor_differences(subject: Subject, flavor: KueueFlavor) -> Iterable[Finding]:

@@ -73,4 +73,4 @@ def test_queues_that_nothing_changes_for_keep_what_was_found() -> None:
     after = QueueTree.build({team.name: edited, other.name: other}, None, before=before)
     assert after.differing(before) == {team.name}
     assert after.paths[other.name] is before.paths[other.name]
-    assert QueueTree.build(after.made_of, None, before=after).queues is after.queues
+    assert QueueTree.build(after.given, None, before=after).queues is after.queues
