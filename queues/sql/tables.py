@@ -48,14 +48,34 @@ def string(name: str, **options: Any) -> Column[str]:
     return Column(name, Text, nullable=False, **options)
 
 
+def strings(*names: str) -> list[Column[str]]:
+    """Words, by their columns."""
+    return [string(name) for name in names]
+
+
+def keys(*names: str) -> list[Column[str]]:
+    """Words that are the primary key, or a part of it."""
+    return [string(name, primary_key=True) for name in names]
+
+
+def blank(name: str) -> Column[str]:
+    """Words; "" where none are given."""
+    return string(name, server_default=text("''"))
+
+
 def number(name: str, **options: Any) -> Column[int]:
     """An amount, in units of ``queues.resources``, or another integer of 64 bits."""
     return Column(name, BigInteger, nullable=False, **options)
 
 
-def count(name: str) -> Column[int]:
-    """A number that begins at 0."""
-    return number(name, server_default=text("0"))
+def numbers(*names: str) -> list[Column[int]]:
+    """Numbers, by their columns."""
+    return [number(name) for name in names]
+
+
+def counts(*names: str) -> list[Column[int]]:
+    """Numbers that begin at 0."""
+    return [number(name, server_default=text("0")) for name in names]
 
 
 def flag(name: str, default: bool) -> Column[bool]:
@@ -105,16 +125,12 @@ def seats() -> list[Column[Any]]:
 def admission_facts() -> list[Column[Any]]:
     """What is known of an admission, whether it is closed or not, besides its id."""
     return [
-        string("kind"),
-        string("uid"),
-        string("namespace"),
-        string("name"),
-        string("queue"),
+        *strings("kind", "uid", "namespace", "name", "queue"),
         number("priority"),
         #: Of the workload as it was admitted.
         string("generation"),
         #: User that the seats are for; "": unknown.
-        string("username", server_default=text("''")),
+        blank("username"),
         #: Every seat has had a bound pod.
         flag("started", default=False),
         #: Its pods have been ready together for a while.
@@ -136,11 +152,16 @@ def admission_facts() -> list[Column[Any]]:
         many("adopted_seats", Integer),
         # Why it is being taken back, or was.
         sometime("evicted_at"),
-        Column("cause_code", Text),
-        Column("cause_message", Text),
-        Column("beneficiary_kind", Text),
-        Column("beneficiary_uid", Text),
+        *(
+            Column(name, Text)
+            for name in ("cause_code", "cause_message", "beneficiary_kind", "beneficiary_uid")
+        ),
     ]
+
+
+def table(name: str, *parts: Any, **options: Any) -> Table:
+    """A table of these columns, with these constraints and indexes."""
+    return Table(name, metadata, *parts, **options)
 
 
 def is_ours(name: str | None, kind: str, parents: MutableMapping[Any, Any]) -> bool:
@@ -151,30 +172,27 @@ def is_ours(name: str | None, kind: str, parents: MutableMapping[Any, Any]) -> b
 # ── leadership: the lease of the leader, its heartbeat, the fence that every other writer locks first ────────────────
 
 #: Only elections and renewals lock a row of it.
-leases: Final = Table(
+leases: Final = table(
     "leases",
-    metadata,
-    string("name", primary_key=True),
+    *keys("name"),
     string("holder"),
     #: Grows with every election.
     number("term"),
     moment("expires"),
 )
 
-fences: Final = Table(
+fences: Final = table(
     "fences",
-    metadata,
     #: Of the lease.
-    string("name", primary_key=True),
+    *keys("name"),
     #: The term that may write.
     number("term"),
     #: Of the last ledger transaction. Goes on over terms.
-    count("ledger_seq"),
+    *counts("ledger_seq"),
 )
 
-ledger_ids: Final = Table(
+ledger_ids: Final = table(
     "ledger_ids",
-    metadata,
     #: One row only: always true.
     flag("single", True),
     string("id"),
@@ -184,30 +202,28 @@ ledger_ids: Final = Table(
     PrimaryKeyConstraint("single"),
 )
 
-heartbeats: Final = Table(
+heartbeats: Final = table(
     "heartbeats",
-    metadata,
     #: Name of the lease.
-    string("lease", primary_key=True),
+    *keys("lease"),
     string("holder"),
     number("term"),
     #: When the cluster was as the tables say, by the database's clock.
     moment("current_at"),
     #: Why that is some time ago, as a sentence; "": nothing is behind.
-    string("behind", server_default=text("''")),
+    blank("behind"),
     #: Where other replicas reach the leader's read API: https://host:port; "": they do not.
-    string("address", server_default=text("''")),
+    blank("address"),
 )
 
 
 # ── OBSERVED: what the cluster would forget, written by intake (``queues.sql.observed``) ─────────────────────────────
 
-queues: Final = Table(
+queues: Final = table(
     "queues",
-    metadata,
-    string("name", primary_key=True),
-    string("uid", server_default=text("''")),
-    count("generation"),
+    *keys("name"),
+    blank("uid"),
+    *counts("generation"),
     #: As its object says.
     Column("parent", Text),
     #: The queue that its use counts in: the parent, or root where the tree is broken; null: root itself.
@@ -221,16 +237,14 @@ queues: Final = Table(
     flag("paused", default=False),
     flag("closed", default=False),
     document("document"),
-    string("changed_by", server_default=text("''")),
+    blank("changed_by"),
 )
 
-queue_versions: Final = Table(
+queue_versions: Final = table(
     "queue_versions",
-    metadata,
     Column("version", BigInteger, Identity(always=True), primary_key=True),
     recorded("recorded_at"),
-    string("queue"),
-    string("uid"),
+    *strings("queue", "uid"),
     number("generation"),
     string("changed_by"),
     document("document"),
@@ -238,91 +252,80 @@ queue_versions: Final = Table(
     Index(None, "queue", "version"),
 )
 
-queue_limits: Final = Table(
+queue_limits: Final = table(
     "queue_limits",
-    metadata,
-    string("queue", primary_key=True),
+    *keys("queue"),
     #: '' sums over all flavors.
-    string("flavor", primary_key=True),
-    string("resource", primary_key=True),
+    *keys("flavor", "resource"),
     # As written.
     Column("guarantee", BigInteger),
     Column("deserved", BigInteger),
     Column("capability", BigInteger),
     # What follows from them and the rest of the tree (queues.quota.tree), and is what counts: kept free for the
     # queue even while idle, and never exceeded (null: as much as the ancestors allow).
-    count("keeps"),
+    *counts("keeps"),
     Column("ceiling", BigInteger),
     CheckConstraint("keeps >= 0", name="keeps_not_negative"),
 )
 
-nodes: Final = Table(
+nodes: Final = table(
     "nodes",
-    metadata,
-    string("name", primary_key=True),
-    string("flavor", server_default=text("''")),
+    *keys("name"),
+    blank("flavor"),
     #: Ready, not cordoned, present: takes new seats.
     flag("usable", default=True),
     #: Why it takes no gangs all the same, in words: ''.
-    string("closed", server_default=text("''")),
+    blank("closed"),
     Index("ix_nodes_unusable", "name", postgresql_where=text("NOT usable")),
 )
 
-node_limits: Final = Table(
+node_limits: Final = table(
     "node_limits",
-    metadata,
-    string("node", primary_key=True),
-    string("resource", primary_key=True),
+    *keys("node", "resource"),
     #: Allocatable minus other people's pods.
     number("amount"),
 )
 
-capacity: Final = Table(
+capacity: Final = table(
     "capacity",
-    metadata,
     #: '' sums over all nodes.
-    string("flavor", primary_key=True),
-    string("resource", primary_key=True),
+    *keys("flavor", "resource"),
     #: Sum over the limits of usable nodes: what bounds root.
     number("amount"),
 )
 
 arrival_numbers: Final = Sequence("arrival_numbers", metadata=metadata)
 
-workloads: Final = Table(
+workloads: Final = table(
     "workloads",
-    metadata,
-    string("kind", primary_key=True),
-    string("uid", primary_key=True),
-    string("namespace"),
-    string("name"),
-    string("queue"),
+    *keys("kind", "uid"),
+    *strings("namespace", "name", "queue"),
     #: Order of arrival.
     number("arrival"),
-    count("priority"),
+    *counts("priority"),
     #: Seconds since the epoch, from the object.
-    count("created"),
+    *counts("created"),
     number("minimum", server_default=text("1")),
     number("pods", server_default=text("1")),
     document("asks"),
     #: Whole devices that the gang needs to start (``queues.order.policies``).
-    count("devices"),
+    *counts("devices"),
     #: Declared, in seconds; null: none is.
     Column("run_time", BigInteger),
     #: Of a pod that waits alone: kind and name of what controls it, such as deployment/web; "": nothing does.
-    string("owner", server_default=text("''")),
+    blank("owner"),
     #: Ended, or a group that waits for nothing until there are further pods, though its object is still there.
     flag("finished", default=False),
     #: The user that created it; "": unknown.
-    string("username", server_default=text("''")),
+    blank("username"),
     #: Image of its pods' first container, at most 200 characters; "": unknown.
-    string("image", server_default=text("''")),
+    blank("image"),
     #: Values that it states and that cannot be read, a sentence a line; "": none.
-    string("ignored_values", server_default=text("''")),
+    blank("ignored_values"),
     #: How it ended (``queues.workload.Result``); "" if it has not, or if that is not known.
-    string("result", server_default=text("''")),
+    blank("result"),
     #: Seconds since the epoch: when it was seen to have ended; 0 if it has not, or if that is not known.
-    count("finished_at"),
+    *counts("finished_at"),
     #: When Muster first stored it.
     recorded("seen_at"),
     Index(None, "namespace", "name"),
@@ -331,31 +334,23 @@ workloads: Final = Table(
     Index(None, "queue", "arrival"),
 )
 
-outcomes: Final = Table(
+outcomes: Final = table(
     "outcomes",
-    metadata,
-    string("pod_uid", primary_key=True),
-    string("kind"),
-    string("uid"),
-    string("pod_set"),
+    *keys("pod_uid"),
+    *strings("kind", "uid", "pod_set"),
     number("ordinal"),
     string("phase"),
     Column("exit_code", Integer),
-    count("version"),
+    *counts("version"),
     recorded("recorded_at"),
     Index(None, "kind", "uid"),
     CheckConstraint("phase IN ('Succeeded', 'Failed')", name="phase_is_terminal"),
 )
 
-recreations: Final = Table(
+recreations: Final = table(
     "recreations",
-    metadata,
-    string("pod_uid", primary_key=True),
-    string("kind"),
-    string("uid"),
-    string("namespace"),
-    string("name"),
-    string("queue"),
+    *keys("pod_uid"),
+    *strings("kind", "uid", "namespace", "name", "queue"),
     #: JSON as text: it may hold the character NUL, escaped.
     string("manifest"),
 )
@@ -363,41 +358,35 @@ recreations: Final = Table(
 
 # ── LEDGER: admissions that hold something, balances and claims, and why workloads wait ──────────────────────────────
 
-queue_balances: Final = Table(
+queue_balances: Final = table(
     "queue_balances",
-    metadata,
-    string("queue", primary_key=True),
-    string("flavor", primary_key=True),
-    string("resource", primary_key=True),
+    *keys("queue", "flavor", "resource"),
     #: By admissions of the queue itself.
-    count("own"),
+    *counts("own"),
     #: With everything below.
-    count("used"),
+    *counts("used"),
     #: own + Σ over children of max(counted, guarantee): what limits are held against.
-    count("counted"),
+    *counts("counted"),
     CheckConstraint("own >= 0", name="own_not_negative"),
     CheckConstraint("used >= own", name="used_holds_own"),
     CheckConstraint("counted >= used", name="counted_holds_used"),
 )
 
-node_balances: Final = Table(
+node_balances: Final = table(
     "node_balances",
-    metadata,
-    string("node", primary_key=True),
-    string("resource", primary_key=True),
-    count("used"),
+    *keys("node", "resource"),
+    *counts("used"),
     CheckConstraint("used >= 0", name="used_not_negative"),
 )
 
-admissions: Final = Table(
+admissions: Final = table(
     "admissions",
-    metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True),
     *admission_facts(),
     #: open | evicting. One that closes moves to ``closed_admissions``.
     string("state", server_default=text("'open'")),
     #: Pods that had to start together when the workload was admitted.
-    count("minimum"),
+    *counts("minimum"),
     #: Indices of seats that are given back.
     many("ended", Integer),
     CheckConstraint("state IN ('open', 'evicting')", name="state_is_known"),
@@ -410,32 +399,26 @@ admissions: Final = Table(
     Index(None, "kind", "uid"),
 )
 
-backoffs: Final = Table(
+backoffs: Final = table(
     "backoffs",
-    metadata,
-    string("kind", primary_key=True),
-    string("uid", primary_key=True),
+    *keys("kind", "uid"),
     #: Seconds since the epoch.
-    count("not_before"),
-    count("rollbacks"),
+    *counts("not_before", "rollbacks"),
     #: Evictions for other workloads.
-    count("evictions"),
+    *counts("evictions"),
     #: Seconds since the epoch: of the last of these; 0: there was none.
-    count("waiting_since"),
+    *counts("waiting_since"),
     #: Times that its pods were not ready in time, of what revision of its object; and which pods the last time.
-    count("unready"),
-    string("unready_revision", server_default=text("''")),
-    string("unready_message", server_default=text("''")),
+    *counts("unready"),
+    blank("unready_revision"),
+    blank("unready_message"),
 )
 
-claims: Final = Table(
+claims: Final = table(
     "claims",
-    metadata,
     # The beneficiary.
-    string("kind", primary_key=True),
-    string("uid", primary_key=True),
-    string("queue"),
-    string("generation"),
+    *keys("kind", "uid"),
+    *strings("queue", "generation"),
     #: Seconds since the epoch.
     number("until"),
     #: Ids of admissions.
@@ -443,23 +426,18 @@ claims: Final = Table(
     *seats(),
 )
 
-reasons: Final = Table(
+reasons: Final = table(
     "reasons",
-    metadata,
-    string("kind", primary_key=True),
-    string("uid", primary_key=True),
-    string("code"),
-    string("message"),
+    *keys("kind", "uid"),
+    *strings("code", "message"),
     document("facts"),
     #: Since when with this code.
     moment("since"),
 )
 
-job_states: Final = Table(
+job_states: Final = table(
     "job_states",
-    metadata,
-    string("kind", primary_key=True),
-    string("uid", primary_key=True),
+    *keys("kind", "uid"),
     document("state"),
 )
 
@@ -479,22 +457,19 @@ def _partitioned(name: str) -> dict[str, Any]:
     return {"postgresql_partition_by": f"RANGE ({PARTITIONED[name]})"}
 
 
-postings: Final = Table(
+postings: Final = table(
     "postings",
-    metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True),
     moment("posted_at", primary_key=True),
-    number("ledger_seq"),
-    number("term"),
+    *numbers("ledger_seq", "term"),
     #: admit | adopt | free | carry (held when the partition before ended, which was dropped)
     string("kind"),
     #: 0: of none (carry).
     number("admission"),
     #: User that the seats are for; "": unknown.
-    string("username", server_default=text("''")),
+    blank("username"),
     # Double entry: what the debit account takes, the credit account gives. 'queue/<name>' or 'pool'.
-    string("debit"),
-    string("credit"),
+    *strings("debit", "credit"),
     # Element i of each list is one amount, in the flavor that the seats really have.
     many("flavors", Text),
     many("resources", Text),
@@ -505,51 +480,31 @@ postings: Final = Table(
     **_partitioned("postings"),
 )
 
-decisions: Final = Table(
+decisions: Final = table(
     "decisions",
-    metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True),
     moment("decided_at", primary_key=True),
-    number("ledger_seq"),
-    number("term"),
-    string("kind"),
-    string("workload_kind"),
-    string("workload_uid"),
-    string("namespace"),
-    string("name"),
-    string("queue"),
-    string("code"),
-    string("message"),
+    *numbers("ledger_seq", "term"),
+    *strings("kind", "workload_kind", "workload_uid", "namespace", "name", "queue", "code", "message"),
     Column("admission", BigInteger),
-    Column("beneficiary_kind", Text),
-    Column("beneficiary_uid", Text),
+    *(Column(name, Text) for name in ("beneficiary_kind", "beneficiary_uid")),
     document("numbers"),
     Index(None, "workload_kind", "workload_uid"),
     Index(None, "namespace", "name"),
     **_partitioned("decisions"),
 )
 
-ended_workloads: Final = Table(
+ended_workloads: Final = table(
     "ended_workloads",
-    metadata,
-    string("kind", primary_key=True),
-    string("uid", primary_key=True),
+    *keys("kind", "uid"),
     moment("ended_at", primary_key=True),
-    string("namespace"),
-    string("name"),
-    string("queue"),
-    number("arrival"),
-    number("priority"),
-    number("created"),
-    number("minimum"),
-    number("pods"),
+    *strings("namespace", "name", "queue"),
+    *numbers("arrival", "priority", "created", "minimum", "pods"),
     document("asks"),
     #: Rows of ``outcomes`` as they were, oldest first.
     Column("outcomes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     # As in ``workloads``.
-    string("username"),
-    string("image"),
-    string("result"),
+    *strings("username", "image", "result"),
     number("finished_at"),
     moment("seen_at"),
     Index(None, "namespace", "name"),
@@ -558,9 +513,8 @@ ended_workloads: Final = Table(
     **_partitioned("ended_workloads"),
 )
 
-closed_admissions: Final = Table(
+closed_admissions: Final = table(
     "closed_admissions",
-    metadata,
     #: As in ``admissions``; all of its seats are given back.
     number("id", primary_key=True),
     moment("closed_at", primary_key=True),
@@ -570,18 +524,16 @@ closed_admissions: Final = Table(
     **_partitioned("closed_admissions"),
 )
 
-history_starts: Final = Table(
+history_starts: Final = table(
     "history_starts",
-    metadata,
     #: A partitioned table.
-    string("history", primary_key=True),
+    *keys("history"),
     #: Older rows were dropped. No row: none was ever dropped.
     moment("begins_at"),
 )
 
-past_use_marks: Final = Table(
+past_use_marks: Final = table(
     "past_use_marks",
-    metadata,
     #: Seconds.
     number("half_life", primary_key=True),
     #: Every posting up to this id is in ``past_use_sums``.
@@ -590,14 +542,10 @@ past_use_marks: Final = Table(
     number("carried"),
 )
 
-past_use_sums: Final = Table(
+past_use_sums: Final = table(
     "past_use_sums",
-    metadata,
     number("half_life", primary_key=True),
-    string("queue", primary_key=True),
-    string("username", primary_key=True),
-    string("flavor", primary_key=True),
-    string("resource", primary_key=True),
+    *keys("queue", "username", "flavor", "resource"),
     #: Seconds since the epoch ÷ half-life.
     number("block", primary_key=True),
     #: Σ ± amount × weight (``queues.quota.decayed_usage``), of more digits than 64 bits hold.
