@@ -97,140 +97,79 @@ _DEVICES: Final = "resource.k8s.io/v1"
 
 PODS: Final = ApiResource(CORE, "pods", "Pod")
 NODES: Final = ApiResource(CORE, "nodes", "Node", namespaced=False)
-
 JOBS: Final = ApiResource(BATCH, "jobs", "Job")
-
 VOLCANO_JOBS: Final = ApiResource(BATCH_VOLCANO, "jobs", "Job")
-
 VOLCANO_CRON_JOBS: Final = ApiResource(BATCH_VOLCANO, "cronjobs", "CronJob")
-
 JOB_FLOWS: Final = ApiResource(FLOW_VOLCANO, "jobflows", "JobFlow")
-
 JOB_TEMPLATES: Final = ApiResource(FLOW_VOLCANO, "jobtemplates", "JobTemplate")
-
 POD_GROUPS: Final = ApiResource(SCHEDULING_VOLCANO, "podgroups", "PodGroup")
-
 QUEUES: Final = ApiResource(SCHEDULING_VOLCANO, "queues", "Queue", namespaced=False)
-
 FLAVORS: Final = ApiResource(MUSTER, "resourceflavors", "ResourceFlavor", namespaced=False)
-
 TOPOLOGIES: Final = ApiResource(MUSTER, "topologies", "Topology", namespaced=False)
-
 RESERVATIONS: Final = ApiResource(MUSTER, "reservations", "Reservation", namespaced=False)
-
 NODE_DRAINS: Final = ApiResource(MUSTER, "nodedrains", "NodeDrain", namespaced=False)
-
 HYPERNODES: Final = ApiResource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", namespaced=False)
-
 #: What node agents report, one for each node: Koordinator's kind.
 DEVICES: Final = ApiResource(KOORDINATOR_SCHEDULING, "devices", "Device", namespaced=False)
-
 COMMANDS: Final = ApiResource(BUS_VOLCANO, "commands", "Command")
-
 BUDGETS: Final = ApiResource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
-
 RESOURCE_QUOTAS: Final = ApiResource(CORE, "resourcequotas", "ResourceQuota")
-
 LIMIT_RANGES: Final = ApiResource(CORE, "limitranges", "LimitRange")
-
 RUNTIME_CLASSES: Final = ApiResource("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
-
 DEVICE_CLASSES: Final = ApiResource(_DEVICES, "deviceclasses", "DeviceClass", namespaced=False)
-
 RESOURCE_SLICES: Final = ApiResource(_DEVICES, "resourceslices", "ResourceSlice", namespaced=False)
-
 CLAIM_TEMPLATES: Final = ApiResource(_DEVICES, "resourceclaimtemplates", "ResourceClaimTemplate")
-
 RESOURCE_CLAIMS: Final = ApiResource(_DEVICES, "resourceclaims", "ResourceClaim")
-
 PRIORITY_CLASSES: Final = ApiResource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
 )
-
 POD_TEMPLATES: Final = ApiResource(CORE, "podtemplates", "PodTemplate")
-
 PROVISIONING_REQUESTS: Final = ApiResource(
     AUTOSCALING_REQUESTS, "provisioningrequests", "ProvisioningRequest"
 )
-
 EVENTS: Final = ApiResource("v1", "events", "Event")
-
 LEASES: Final = ApiResource("coordination.k8s.io/v1", "leases", "Lease")
 
 # ── what stands next to a Job's pods, and what Muster installs ───────────────────────────────────────────────────
 
 NAMESPACES: Final = ApiResource(CORE, "namespaces", "Namespace", namespaced=False)
-
 SERVICES: Final = ApiResource(CORE, "services", "Service")
-
 SECRETS: Final = ApiResource(CORE, "secrets", "Secret")
-
 CONFIG_MAPS: Final = ApiResource(CORE, "configmaps", "ConfigMap")
-
 SERVICE_ACCOUNTS: Final = ApiResource(CORE, "serviceaccounts", "ServiceAccount")
-
 VOLUME_CLAIMS: Final = ApiResource(CORE, "persistentvolumeclaims", "PersistentVolumeClaim")
-
 VOLUMES: Final = ApiResource(CORE, "persistentvolumes", "PersistentVolume", namespaced=False)
-
 CSI_NODES: Final = ApiResource("storage.k8s.io/v1", "csinodes", "CSINode", namespaced=False)
 STORAGE_CLASSES: Final = ApiResource("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False)
-
 NETWORK_POLICIES: Final = ApiResource("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy")
-
 DEPLOYMENTS: Final = ApiResource(_APPS, "deployments", "Deployment")
-
 STATEFUL_SETS: Final = ApiResource(_APPS, "statefulsets", "StatefulSet")
-
 REPLICA_SETS: Final = ApiResource(_APPS, "replicasets", "ReplicaSet")
-
 DAEMON_SETS: Final = ApiResource(_APPS, "daemonsets", "DaemonSet")
-
 REPLICATION_CONTROLLERS: Final = ApiResource(CORE, "replicationcontrollers", "ReplicationController")
-
 CRON_JOBS: Final = ApiResource(BATCH, "cronjobs", "CronJob")
-
 LEADER_WORKER_SETS: Final = ApiResource("leaderworkerset.x-k8s.io/v1", "leaderworkersets", "LeaderWorkerSet")
-
 JOB_SETS: Final = ApiResource("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet")
-
 MPI_JOBS: Final = ApiResource("kubeflow.org/v2beta1", "mpijobs", "MPIJob")
-
 PYTORCH_JOBS: Final = ApiResource("kubeflow.org/v1", "pytorchjobs", "PyTorchJob")
-
 TF_JOBS: Final = ApiResource("kubeflow.org/v1", "tfjobs", "TFJob")
-
 XGBOOST_JOBS: Final = ApiResource("kubeflow.org/v1", "xgboostjobs", "XGBoostJob")
-
 PADDLE_JOBS: Final = ApiResource("kubeflow.org/v1", "paddlejobs", "PaddleJob")
-
 JAX_JOBS: Final = ApiResource("kubeflow.org/v1", "jaxjobs", "JAXJob")
-
 RAY_CLUSTERS: Final = ApiResource("ray.io/v1", "rayclusters", "RayCluster")
-
 RAY_JOBS: Final = ApiResource("ray.io/v1", "rayjobs", "RayJob")
-
 RAY_SERVICES: Final = ApiResource("ray.io/v1", "rayservices", "RayService")
-
 SPARK_APPLICATIONS: Final = ApiResource(
     "sparkoperator.k8s.io/v1beta2", "sparkapplications", "SparkApplication"
 )
-
 TRAIN_JOBS: Final = ApiResource("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob")
-
-
 CRDS: Final = ApiResource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
-
 API_SERVICES: Final = ApiResource("apiregistration.k8s.io/v1", "apiservices", "APIService", namespaced=False)
-
 ROLES: Final = ApiResource(_RBAC, "roles", "Role")
-
 ROLE_BINDINGS: Final = ApiResource(_RBAC, "rolebindings", "RoleBinding")
-
 CLUSTER_ROLES: Final = ApiResource(_RBAC, "clusterroles", "ClusterRole", namespaced=False)
-
 CLUSTER_ROLE_BINDINGS: Final = ApiResource(
     _RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
@@ -246,9 +185,7 @@ def _pair(plural: str, kind: str) -> tuple[ApiResource, ApiResource]:
 
 
 WEBHOOK_CONFIGURATIONS: Final = _pair("webhookconfigurations", "WebhookConfiguration")
-
 POLICIES: Final = _pair("admissionpolicies", "AdmissionPolicy")
-
 POLICY_BINDINGS: Final = _pair("admissionpolicybindings", "AdmissionPolicyBinding")
 
 #: Every kind above.
