@@ -66,7 +66,6 @@ BALANCED: Final = "muster.dev/balanced"
 
 #: Label of a node, ``"true"``: its devices may be shared in parts.
 SHARES_DEVICES: Final = "muster.dev/shares-devices"
-
 #: Label of a node, written by NVIDIA's device discovery: MiB of memory of each device.
 DEVICE_MEMORY: Final = "nvidia.com/gpu.memory"
 
@@ -109,9 +108,7 @@ AGENT_NODE_LABELS: Final = (
 
 #: Annotations of a pod, KAI's: a part of a device (``0.5``) or its memory in MiB, and of how many devices.
 GPU_FRACTION: Final = "gpu-fraction"
-
 GPU_MEMORY: Final = "gpu-memory"
-
 GPU_FRACTION_DEVICES: Final = "gpu-fraction-num-devices"
 
 #: Taint of a node (NoSchedule): no new GPU work. With any other value than Muster's it is a person's own.
@@ -132,7 +129,6 @@ RUN_TIME: Final = "muster.dev/run-time"
 CHECKPOINT_INTERVAL: Final = "muster.dev/checkpoint-interval"
 #: Protection from eviction for this long: after the start, and (Volcano's) after the admission.
 MIN_RUN_TIME: Final = "muster.dev/min-run-time"
-
 COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
 #: Any other value than before has a workload tried again that was held back because its pods did not get ready.
@@ -220,11 +216,8 @@ CREATED_BY_FLOW: Final = "volcano.sh/created-by-jobflow"
 
 #: Annotations of a Volcano Job that its pods inherit; Muster gives them no meaning.
 NUMA_TOPOLOGY_POLICY: Final = "volcano.sh/numa-topology-policy"
-
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
-
 JDB_MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
-
 JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
 
 #: A LeaderWorkerSet's pods: its name and the number of their group as labels, the group's pods as an annotation.

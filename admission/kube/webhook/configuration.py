@@ -143,7 +143,6 @@ def tenant_configuration(callee: Callee, bundle: bytes, identity: str) -> Docume
         "name": "on-a-queue",
         "expression": f"object.?target.?kind.orValue('') == {text(QUEUES.kind)}",
     }
-    config = callee.client_config("/authorize", bundle)
     with_parts = [
         (
             each.plural,
@@ -154,7 +153,14 @@ def tenant_configuration(callee: Callee, bundle: bytes, identity: str) -> Docume
     ]
     commands = ("commands", COMMANDS.rule(["CREATE", "UPDATE"]), [*others, on_a_queue])
     webhooks = [
-        _webhook(f"authorize.{name}", config, rule, conditions, "Fail", _TENANT_TIMEOUT_SECONDS)
+        _webhook(
+            f"authorize.{name}",
+            callee.client_config("/authorize", bundle),
+            rule,
+            conditions,
+            "Fail",
+            _TENANT_TIMEOUT_SECONDS,
+        )
         for name, rule, conditions in (*with_parts, commands)
     ]
     return WEBHOOK_CONFIGURATIONS[1].document(TENANT_CONFIGURATION, webhooks=webhooks)

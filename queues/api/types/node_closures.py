@@ -43,16 +43,16 @@ class ReservationSpec(Model):
     clear_before: Duration = "2m"
 
 
-class ReservedNodesStatus(Model):
-    """How far the reservation is. Written by Muster."""
+class ClosureStatus(Model):
+    """How far it is. Written by Muster."""
 
     #: ``Planned``, ``Active`` in its window, ``Ended``, or ``Refused``.
     phase: Text = ""
     #: Why it is refused, or what it lacks, in one word.
     reason: Text = ""
-    #: The same as a sentence.
+    #: The same as a sentence; of an active drain what still runs there.
     message: Text = ""
-    #: Nodes that are kept. None are before the lead time.
+    #: Nodes that it is about. Of a reservation none before the lead time.
     nodes: NodeNames = ()
     #: When its nodes begin to take only work that is known to end in time.
     closes_from: Text = ""
@@ -65,7 +65,7 @@ class Reservation(Model):
     kind: Literal["Reservation"] = "Reservation"
     metadata: ObjectMeta = ObjectMeta()
     spec: ReservationSpec
-    status: ReservedNodesStatus = ReservedNodesStatus()
+    status: ClosureStatus = ClosureStatus()
 
     def to_closure(self) -> NodeClosure:
         """What it means for nodes. Raises InvalidDocument, InvalidQuantity."""
@@ -103,21 +103,6 @@ class NodeDrainSpec(Model):
     lead_time: Duration = "1h"
 
 
-class NodeDrainStatus(Model):
-    """How far the drain is. Written by Muster."""
-
-    #: ``Planned``, ``Active``, ``Ended``, or ``Refused``.
-    phase: Text = ""
-    #: Why it is refused, in one word.
-    reason: Text = ""
-    #: The same as a sentence; of an active drain what still runs there.
-    message: Text = ""
-    #: Nodes that it is about.
-    nodes: NodeNames = ()
-    #: When its nodes begin to take only work that is known to end in time.
-    closes_from: Text = ""
-
-
 class NodeDrain(Model):
     """A NodeDrain."""
 
@@ -125,7 +110,7 @@ class NodeDrain(Model):
     kind: Literal["NodeDrain"] = "NodeDrain"
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeDrainSpec
-    status: NodeDrainStatus = NodeDrainStatus()
+    status: ClosureStatus = ClosureStatus()
 
     def to_closure(self) -> NodeClosure:
         """What it means for nodes. Raises InvalidDocument."""
