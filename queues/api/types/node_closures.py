@@ -43,7 +43,7 @@ class ReservationSpec(Model):
     clear_before: Duration = "2m"
 
 
-class ClosureStatus(Model):
+class NodeClosureStatus(Model):
     """How far it is. Written by Muster."""
 
     #: ``Planned``, ``Active`` in its window, ``Ended``, or ``Refused``.
@@ -65,7 +65,7 @@ class Reservation(Model):
     kind: Literal["Reservation"] = "Reservation"
     metadata: ObjectMeta = ObjectMeta()
     spec: ReservationSpec
-    status: ClosureStatus = ClosureStatus()
+    status: NodeClosureStatus = NodeClosureStatus()
 
     def to_closure(self) -> NodeClosure:
         """What it means for nodes. Raises InvalidDocument, InvalidQuantity."""
@@ -110,7 +110,7 @@ class NodeDrain(Model):
     kind: Literal["NodeDrain"] = "NodeDrain"
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeDrainSpec
-    status: ClosureStatus = ClosureStatus()
+    status: NodeClosureStatus = NodeClosureStatus()
 
     def to_closure(self) -> NodeClosure:
         """What it means for nodes. Raises InvalidDocument."""
