@@ -1,9 +1,9 @@
-"""Each kind is released, runs, ends, and gives everything back."""
+"""A Volcano Job with plugins, and a group: each is released, runs, ends, and gives everything back."""
 
 from collections import Counter
 
-from tests.e2e.support.gang_kinds import finish, finish_all
-from tests.e2e.support.manifests import bare_pod, batch_job, grouped, pod_group, volcano_job
+from tests.e2e.support.gang_kinds import finish_all
+from tests.e2e.support.manifests import grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 from tests.node_affinity import pinned_nodes
 
@@ -46,40 +46,6 @@ def test_a_volcano_job_runs_with_everything_its_plugins_promise(sandbox: Sandbox
     assert (status["succeeded"], status.get("running", 0)) == (4, 0)
 
 
-def test_a_batch_job_that_fills_its_nodes_is_released_by_one_patch(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    sandbox.add(batch_job(sandbox, "full", 4, 4))
-
-    pods = sandbox.wait_running("full-", 4)
-    nodes = set(sandbox.nodes_of().values())
-    assert len(nodes) == 2
-    assert all(pinned_nodes(pod["spec"]) == nodes for pod in pods), "the template lists all nodes"
-    assert not sandbox.history.ever(
-        sandbox.name, "full-", lambda moment: bool(moment.pod["spec"].get("schedulingGates"))
-    )
-
-    finish_all(sandbox, "full-")
-    sandbox.wait(lambda: sandbox.job_is("full", "Complete"), "the Job to be Complete")
-    sandbox.wait_free()
-
-
-def test_a_batch_job_with_room_left_on_its_nodes_is_released_pod_by_pod(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    sandbox.add(batch_job(sandbox, "loose", 3, 3))
-
-    pods = sandbox.wait_running("loose-", 3)
-    assert all(pinned_nodes(pod["spec"]) == {pod["spec"]["nodeName"]} for pod in pods)
-    assert sandbox.history.ever(
-        sandbox.name, "loose-", lambda moment: bool(moment.pod["spec"].get("schedulingGates"))
-    )
-
-    finish_all(sandbox, "loose-")
-    sandbox.wait(lambda: sandbox.job_is("loose", "Complete"), "the Job to be Complete")
-    sandbox.wait_free()
-
-
 def test_the_pods_of_a_group_run_together(sandbox: Sandbox) -> None:
     sandbox.add_nodes(2)
     sandbox.add_queue()
@@ -99,17 +65,3 @@ def test_the_pods_of_a_group_run_together(sandbox: Sandbox) -> None:
     finish_all(sandbox, "ring-")
     sandbox.wait_free()
     sandbox.wait_phase("PodGroup", "ring", "Completed")
-
-
-def test_a_bare_pod_waits_for_nobody(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    sandbox.add(bare_pod(sandbox, "alone", 8), bare_pod(sandbox, "behind", 8))
-
-    [alone] = sandbox.wait_running("alone", 1)
-    sandbox.wait_reason("behind", "NoFit")
-    finish(sandbox, ["alone"])
-    sandbox.wait_running("behind", 1)
-    assert pinned_nodes(alone["spec"]) == {alone["spec"]["nodeName"]}
-    finish(sandbox, ["behind"])
-    sandbox.wait_free()

@@ -97,14 +97,6 @@ PLAYED = (
         SUCCEEDED,
     ),
     Played(
-        "PyTorchJob",
-        "kubeflow.org/v1",
-        lambda sandbox: {"pytorchReplicaSpecs": roles(sandbox, Master=1, Worker=3)},
-        pods_of_roles("pytorchReplicaSpecs"),
-        RUN_POLICY,
-        SUCCEEDED,
-    ),
-    Played(
         "SparkApplication",
         "sparkoperator.k8s.io/v1beta2",
         lambda sandbox: {

@@ -9,11 +9,15 @@ from tests.e2e.support.api_paths import path
 from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.e2e.support.people import Person
 from tests.e2e.support.sandbox import GPU, Sandbox
-from tests.e2e.users.test_lists import jobs
 
 __all__ = ["urgent"]
 
 Story = dict[str, Any]
+
+
+def jobs(person: Person, *words: str) -> dict[str, Story]:
+    """What ``kubectl muster jobs`` lists, by name."""
+    return {one["name"]: one for one in person.json("jobs", *words)["items"]}
 
 
 def told(ann: Person, sandbox: Sandbox) -> Story:
