@@ -3,14 +3,17 @@
 import json
 import os
 import signal
-import sys
+import subprocess
 import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 
+from admission.cli.command_line import finish
+from admission.cli.kubectl_muster import kubectl_muster as program
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ALIVE
 from deploy.local.stack import Replica, Stack
@@ -124,7 +127,17 @@ def stop_muster(stack: Stack, replica: Replica) -> None:
     stack.replicas.remove(replica)
 
 
-def kubectl_muster(stack: Stack, *arguments: str | Path) -> str:
-    """The answer of ``kubectl muster``, the plugin of this Python environment."""
-    plugin = [Path(sys.executable).parent / "kubectl-muster", *arguments]
-    return stack.run([*plugin, "--kubeconfig", stack.cluster.kubeconfig], check=True).stdout
+def plugin(kubeconfig: Path, *words: str | Path) -> "subprocess.CompletedProcess[str]":
+    """What ``kubectl muster`` leads to. It runs in this process, for to start one takes longer than most answers."""
+    line = [*map(str, words), "--kubeconfig", str(kubeconfig)]
+    out, complaints = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(complaints):
+        code = finish(program, "kubectl muster", line)
+    return subprocess.CompletedProcess(line, code, out.getvalue(), complaints.getvalue())
+
+
+def kubectl_muster(stack: Stack, *words: str | Path) -> str:
+    """The answer of ``kubectl muster`` to the administrator."""
+    done = plugin(stack.cluster.kubeconfig, *words)
+    assert done.returncode == 0, done
+    return done.stdout

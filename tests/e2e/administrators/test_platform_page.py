@@ -2,10 +2,10 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
+from tests.cluster_faults import plugin
 from tests.e2e.support.manifests import batch_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 
@@ -37,16 +37,10 @@ def test_who_has_the_roles_of_the_page_can_follow_it(sandbox: Sandbox) -> None:
     def run(command: str, who: Path) -> "subprocess.CompletedProcess[str]":
         for written, name in names.items():
             command = re.sub(written, name, command)
-        program = [str(sandbox.stack.cluster.kubectl)]
-        if command.startswith("kubectl muster "):
-            program = [sys.executable, "-m", "admission.cli.kubectl_muster"]
-            command = command.removeprefix("kubectl muster ")
-        else:
-            command = command.removeprefix("kubectl ")
-        words = re.findall(r'"[^"]*"|\S+', command)
-        return sandbox.stack.run(
-            [*program, *(word.strip('"') for word in words), "--kubeconfig", who], check=False
-        )
+        _, *words = (word.strip('"') for word in re.findall(r'"[^"]*"|\S+', command))
+        if words[0] == "muster":
+            return plugin(who, *words[1:])
+        return sandbox.stack.kubectl(*words, user=who, check=False)
 
     bindings, commands = _bindings(), _commands()
     assert len(bindings) == 2

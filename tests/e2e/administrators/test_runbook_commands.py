@@ -2,7 +2,6 @@
 
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from deploy.local.helm import helm
 from deploy.local.stack import Stack
 from queues.api.api_resources import DEPLOYMENTS, DEVICES
 from tests.builders.node_agents.node_devices import device, device_object
+from tests.cluster_faults import plugin
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
 from tests.runbook_commands import every_command
@@ -73,8 +73,9 @@ def run(stack: Stack, command: str, folder: Path) -> "subprocess.CompletedProces
     words = [word.replace("turn.json", str(folder / "turn.json")) for word in shlex.split(command)]
     kubeconfig = ("--kubeconfig", stack.cluster.kubeconfig)
     if words[:2] == ["kubectl", "muster"]:
-        plugin = [sys.executable, "-m", "admission.cli.kubectl_muster"]
-        return stack.run([*plugin, *words[2:], *(() if "--help" in words else kubeconfig)], check=True)
+        done = plugin(stack.cluster.kubeconfig, *words[2:])
+        assert done.returncode == 0, done
+        return done
     if words == ["muster", "install"]:
         stack.install()
         return run(stack, "muster ledger show", folder)

@@ -2,11 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from deploy.local.client import LocalClient
+from tests.cluster_faults import plugin
 from tests.e2e.support.sandbox import Sandbox
 
 
@@ -19,7 +19,6 @@ class Person:
     def __init__(self, sandbox: Sandbox, name: str, *roles: str, edits: tuple[str, ...] = ()) -> None:
         self.name = name
         self.kubeconfig = sandbox.stack.cluster.kubeconfig_for(name)
-        self._stack = sandbox.stack
         for role in roles:
             sandbox.bind(name, role)
         for namespace in edits:
@@ -31,8 +30,7 @@ class Person:
 
     def says(self, *words: str | Path) -> "subprocess.CompletedProcess[str]":
         """What a command leads to."""
-        plugin = [sys.executable, "-m", "admission.cli.kubectl_muster", *words]
-        return self._stack.run([*plugin, "--kubeconfig", self.kubeconfig], check=False)
+        return plugin(self.kubeconfig, *words)
 
     def does(self, *words: str | Path) -> str:
         """What a command prints that has to work."""

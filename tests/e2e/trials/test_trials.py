@@ -2,26 +2,23 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.cluster_faults import plugin
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import batch_job, grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import GPU, RBAC, Sandbox
 
-PLUGIN = (sys.executable, "-m", "admission.cli.kubectl_muster")
-
 
 def answer(sandbox: Sandbox, kubeconfig: Path, *words: str | Path, code: int = 0) -> Any:
     """What ``kubectl muster try`` answers a user as soon as the leader has time: as JSON, or the complaint."""
-    command = [*PLUGIN, "try", *words, "-o", "json", "--kubeconfig", kubeconfig]
     answers: list[subprocess.CompletedProcess[str]] = []
 
     def is_answered() -> bool:
-        answers.append(sandbox.stack.run(command, check=False))
+        answers.append(plugin(kubeconfig, "try", *words, "-o", "json"))
         return "Ask again" not in answers[-1].stderr
 
     sandbox.wait(is_answered, "an answer about what would become of it")
