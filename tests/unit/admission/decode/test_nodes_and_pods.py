@@ -9,10 +9,11 @@ from admission.decode.admin_documents import flavor_fact, namespace_fact, queue_
 from admission.decode.fields import explained
 from admission.decode.nodes import node_fact
 from admission.decode.pod_templates import existing_paths
+from admission.decode.pods import PodReadiness, readiness_of
 from admission.decode.topology_requests import Tiers
 from admission.facts.cluster import NamespaceFact, NodeFact
 from admission.facts.pods import PodFact, PodPhase
-from admission.wire import Bare, WireNode, WirePod
+from admission.wire import Bare, WireNode, WirePod, WirePodStatus
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import read_pod
 from queues.api import names
@@ -478,3 +479,62 @@ def test_it_is_known_which_marks_for_autoscalers_users_wrote() -> None:
     template = msgspec.json.encode({"metadata": {"annotations": {disrupt: "false"}}, "spec": {}})
     assert at + "karpenter.sh~1do-not-disrupt" in existing_paths(template)
     assert at + "cluster-autoscaler.kubernetes.io~1safe-to-evict" not in existing_paths(template)
+
+
+AT, AT_SECONDS = "2027-01-15T08:00:00Z", 1_800_000_000
+
+
+def read(*containers: dict[str, Any], ready: str = "False", **status: Any) -> PodReadiness:
+    conditions = [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": AT},
+        {"type": "Ready", "status": ready, "lastTransitionTime": AT},
+    ]
+    document = {"phase": "Running", "conditions": conditions, "containerStatuses": list(containers), **status}
+    return readiness_of(msgspec.json.decode(msgspec.json.encode(document), type=WirePodStatus))
+
+
+def waiting(reason: str, message: str | None = None, **status: Any) -> dict[str, Any]:
+    return {"name": "c", "state": {"waiting": {"reason": reason, "message": message}}, **status}
+
+
+def test_a_ready_pod_is_ready_since_its_condition_says_so() -> None:
+    assert read({"name": "c", "ready": True}, ready="True") == PodReadiness(AT_SECONDS, "", AT_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("container", "told"),
+    [
+        (waiting("ImagePullBackOff", 'pulling image "x"'), 'ImagePullBackOff: pulling image "x"'),
+        (waiting("CrashLoopBackOff", "back-off 5m0s", restartCount=7), "CrashLoopBackOff: back-off 5m0s"),
+        (waiting("ConfigError", 'secret "s"\n not\0found'), 'ConfigError: secret "s" not found'),
+        (waiting("ContainerCreating"), ""),
+        (waiting("PodInitializing"), ""),
+        ({"restartCount": 3, "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}},
+         "OOMKilled, exit code 137, 3 restarts"),
+        ({"restartCount": 3, "state": {"running": {}}}, "3 restarts"),
+        ({"restartCount": 0, "state": {"running": {}}}, ""),
+    ],
+)  # fmt: skip
+def test_what_a_container_waits_for_is_told(container: dict[str, Any], told: str) -> None:
+    assert read(container) == PodReadiness(None, told, AT_SECONDS)
+
+
+def test_init_containers_come_first() -> None:
+    init = [waiting("ErrImagePull", "unauthorized")]
+    found = read(waiting("PodInitializing"), phase="Pending", initContainerStatuses=init)
+    assert found.waits_for == "ErrImagePull: unauthorized"
+
+
+def test_long_messages_are_cut() -> None:
+    assert len(read(waiting("ErrImagePull", "x" * 5000)).waits_for) == 200
+
+
+def test_a_container_that_has_completed_need_not_be_ready() -> None:
+    done = {"name": "fetch", "ready": False, "state": {"terminated": {"exitCode": 0}}}
+    assert read({"name": "c", "ready": True}, done).since == AT_SECONDS
+    failed = {"name": "fetch", "ready": False, "state": {"terminated": {"exitCode": 1}}}
+    assert read({"name": "c", "ready": True}, failed).since is None
+
+
+def test_a_pod_that_says_nothing_is_not_ready() -> None:
+    assert readiness_of(WirePodStatus()) == PodReadiness(None, "", 0)

@@ -5,8 +5,9 @@ import pytest
 from admission.facts.pods import PodFact, PodPhase
 from admission.volcano_jobs.lifecycle import ACTIONS, RULES, act, advance, expired
 from admission.volcano_jobs.state import FINAL, HISTORY, STOPPED, TARGETED, Action, JobState, Phase
-from admission.volcano_jobs.view import JobView
+from admission.volcano_jobs.view import JobView, at_version_of_pods, is_stale
 from tests.builders.volcano_jobs import UID, admission, job, pod
+from tests.tables import with_rows
 
 NOW = 1_000
 
@@ -192,3 +193,29 @@ def test_stopped_phases_want_no_pods() -> None:
 
     assert wanting == {Phase.PENDING, Phase.RUNNING}
     assert not wanting & STOPPED
+
+
+def view(*versions: int, leaving: tuple[int, ...] = ()) -> JobView:
+    """Four running pods, or fewer, of these versions; those of ``leaving`` are being deleted."""
+    pods = [
+        pod(index, PodPhase.RUNNING, version=version, deleting=index in leaving)
+        for index, version in enumerate(versions)
+    ]
+    return JobView(spec=job(), pods=tuple(pods))
+
+
+@with_rows("known", "seen", "leaving", "version")
+def test_a_job_is_at_the_version_of_all_its_pods(
+    known: int, seen: tuple[int, ...], leaving: tuple[int, ...], version: int
+) -> None:
+    state = JobState(uid=UID, version=known)
+    assert at_version_of_pods(state, view(*seen, leaving=leaving)).version == version
+
+
+def test_a_job_that_volcano_restarted_runs_and_can_be_restarted_again() -> None:
+    seen = view(1, 1, 1, 1)
+    state = advance(at_version_of_pods(JobState(uid=UID), seen), seen, 10)
+    assert state.phase is Phase.RUNNING
+    restarted = act(state, Action.RESTART, 20)
+    assert all(is_stale(each, restarted) for each in seen.pods)
+    assert at_version_of_pods(restarted, seen) is restarted
