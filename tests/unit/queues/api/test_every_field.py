@@ -45,7 +45,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         f"{JOBS}/policies.py": "tasks.policies.action tasks.policies.event tasks.policies.events "
         "tasks.policies.exitCode tasks.policies.timeout policies.action policies.event policies.events "
         "policies.exitCode policies.timeout",
-        f"{JOBS}/group.py": "tasks.partitionPolicy.partitionSize",
+        f"{JOBS}/companions.py": "tasks.partitionPolicy.partitionSize",
         # Only that it goes with the replicas: these and the size of a part say how many parts there are.
         "queues/api/validation/job_rules.py": "tasks.partitionPolicy.totalPartitions",
         "admission/workloads/kinds/volcano_job.py": "priorityClassName",
