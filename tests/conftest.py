@@ -17,8 +17,9 @@ from xdist.scheduler import LoadScopeScheduling
 #: No draw fails for the time that it takes, however busy the machine is.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
-#: The laws draw the same worlds each time: a commit passes always or never. ``make test-all`` draws others.
-settings.register_profile("repeatable", derandomize=True, database=None)
+#: The laws draw the same worlds each time: a commit passes always or never. ``make test-all`` draws others, and more
+#: (tests/laws/worlds/settings.py).
+settings.register_profile("repeatable", derandomize=True, database=None, max_examples=12)
 # Hypothesis also draws numbers and texts that it finds in the modules loaded so far. Which these are depends on the
 # tests that were collected and on what ran before, and the worlds would with them.
 providers._get_local_constants = lambda: providers._local_constants

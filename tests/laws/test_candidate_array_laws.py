@@ -56,7 +56,7 @@ BUGS = (
     Bug("only lent quota is cleared", CandidateArrays, "_clearable", _only_what_is_lent, nobody_is_left_out,
         first=26),
     Bug("the own queue has no candidates", CandidateArrays, "of_own_queue",
-        lambda self, rights: np.zeros(len(self.candidates), np.bool_), nobody_is_left_out),
+        lambda self, rights: np.zeros(len(self.candidates), np.bool_), nobody_is_left_out, 11),
     Bug("nothing is owned", CandidateArrays, "_by_ancestor",
         lambda self, rights, queues, holds: queues & False, nobody_is_left_out),
 )  # fmt: skip

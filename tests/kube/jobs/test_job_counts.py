@@ -49,7 +49,7 @@ def record(seed: int, rests: list[Seen]) -> None:
 
 @pytest.mark.parametrize(
     ("first", "count", "steps"),
-    [(0, 32, 9), pytest.param(1000, 400, 16, marks=pytest.mark.long)],
+    [(0, 16, 9), pytest.param(1000, 400, 16, marks=pytest.mark.long)],
     ids=["some", "many"],
 )
 async def test_a_job_has_seats_for_the_pods_that_its_controller_will_make_and_lacks_no_others(

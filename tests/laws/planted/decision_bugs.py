@@ -107,7 +107,7 @@ MUTATIONS = (
     Bug("seats held are given again", classes, "missing_members", _blind_need, decision.gangs_whole_or_nothing),
     Bug("the like of a refused head vanish", classes.WorkloadClass, "answer_with", _only_the_head,
         decision.in_the_plan_or_one_reason, 4),
-    Bug("required topology is a wish", pod_set, "assign_nodes", _ignore_required, decision.required_topology_kept, 3),
+    Bug("required topology is a wish", pod_set, "assign_nodes", _ignore_required, decision.required_topology_kept, 4),
     Bug("seated pods do not bind the others", pod_set, "_with_parts",
         lambda where, want, partitions: _with_parts(where, replace(want, seated={}), partitions),
         decision.required_topology_kept, 10),

@@ -60,7 +60,7 @@ BUGS = (
         laws.test_as_many_pods_of_whole_devices_fit_as_there_is_room_for),
     Bug("one island is a wish", Devices, "pick_whole",
         lambda self, free, column, count, in_one_island: _any_free(self, free, column, count),
-        laws.test_devices_of_a_pod_that_asks_for_one_island_are_in_one),
+        laws.test_devices_of_a_pod_that_asks_for_one_island_are_in_one, 3),
 )  # fmt: skip
 
 

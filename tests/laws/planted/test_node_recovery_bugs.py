@@ -89,7 +89,7 @@ BUGS = (
     Bug("the circuit breaker is not asked", PHASES, RecoveryPhase.NONE,
         lambda here: here._drain(here.fault) if here.fault and here.rules.recovers else here._stay()),
     Bug("a Job is made on a node that is not ready", _Step, "_with_job", _job_though_not_ready),
-    Bug("a failed node stays so when its fault is gone", PHASES, RecoveryPhase.FAILED, _stays),
+    Bug("a failed node stays so when its fault is gone", PHASES, RecoveryPhase.FAILED, _stays, first=6),
     Bug("a drained node without a fault waits", PHASES, RecoveryPhase.DRAINING, _waits_for_a_fault),
     Bug("a recovery ends with its annotation", step, "_known_state", _what_is_written),
     Bug("attempts are forgotten", RecoveryState, "annotation", _without("attempts", 0)),
