@@ -80,7 +80,7 @@ class Overview:
 def queue_bodies(overview: Overview, past: Mapping[QueueName, QueuePast]) -> tuple[bodies.QueueBody, ...]:
     """All queues as answers show them, parents first."""
     lines = overview.lines
-    shown = with_loans(tree(lines, past), overview.tree.queues, overview.now)
+    shown = with_loans(tree(lines, past), lines, overview.now)
     return with_access_limits(shown, lines)
 
 
@@ -293,7 +293,7 @@ def account_of(line: AccountLine) -> Account:
 
 def states_half_life(lines: Iterable[QueueLine]) -> bool:
     """True if some queue states ``usageHalfLife``."""
-    return any(((line.document.get("spec") or {}).get("policy") or {}).get("usageHalfLife") for line in lines)
+    return any(line.served.policy.usage_half_life for line in lines)
 
 
 def past_by_queue(
@@ -324,16 +324,32 @@ def past_by_queue(
 
 
 def with_loans(
-    shown: Iterable[bodies.QueueBody], queues: Mapping[QueueName, Queue], now: int
+    shown: Iterable[bodies.QueueBody], lines: Iterable[QueueLine], now: int
 ) -> tuple[bodies.QueueBody, ...]:
-    """Queues with the loans that last at ``now``, in seconds. ``queues``: with the limits that they state."""
+    """Queues with the loans that last at ``now``, in seconds."""
+    lending = any((line.document.get("spec") or {}).get("loans") for line in lines)
+    queues = {line.name: _stated(line) for line in lines} if lending else {}
     of_queue: dict[str, list[bodies.LoanInForceBody]] = {}
-    for each in loans_in_force(queues, now).loans:
+    for each in loans_in_force(queues, now).loans if lending else ():
         for name in (each.lender, each.loan.to):
             of_queue.setdefault(name, []).append(_in_force(each))
     return tuple(
         replace(body, loans=tuple(of_queue[body.name])) if body.name in of_queue else body for body in shown
     )
+
+
+def _stated(line: QueueLine) -> Queue:
+    """A queue with the limits that its document states."""
+    document = {
+        "apiVersion": SCHEDULING_VOLCANO,
+        "kind": "Queue",
+        "metadata": {"name": line.name},
+        "spec": line.document.get("spec") or {},
+    }
+    try:
+        return QueueDocument.read(document).to_domain()
+    except InvalidDocument:
+        return line.served  # the queue is shown as broken, with the reason
 
 
 def in_sight(body: bodies.QueueBody, sight: Sight) -> bodies.QueueBody:
@@ -414,21 +430,7 @@ _LARGEST_FACTOR: Final = 10**9
 
 def policies(lines: Iterable[QueueLine]) -> QueueTree:
     """The queues with their policies, own and inherited."""
-    return QueueTree.build({line.name: _domain_queue(line) for line in lines}, None)
-
-
-def _domain_queue(line: QueueLine) -> Queue:
-    document = {
-        "apiVersion": SCHEDULING_VOLCANO,
-        "kind": "Queue",
-        "metadata": {"name": line.name},
-        "spec": line.document.get("spec") or {},
-    }
-    try:
-        return QueueDocument.read(document).to_domain()
-    except InvalidDocument:
-        # The queue is shown as broken, with the reason; its workloads are in the default order.
-        return Queue(name=line.name, parent=None if line.name == ROOT else line.parent)
+    return QueueTree.build({line.name: line.served for line in lines}, None)
 
 
 def order_terms(tree: QueueTree) -> dict[QueueName, OrderTerms]:

@@ -41,6 +41,7 @@ from queues.quota.queue import ROOT
 from queues.read_api import bodies
 from queues.read_api.nodes import NodeWorkloadsBody
 from queues.read_api.usage import TimeSeriesList, UsageList
+from queues.reason_codes import NEVER
 from queues.sql.database import Database, Transaction
 from queues.sql.leadership import Heartbeat, last_heartbeat
 from queues.sql.read import views
@@ -363,7 +364,8 @@ class SqlReader:
         )
         key = WorkloadKey(WorkloadKind(one.kind), one.uid)
         place = None
-        if one.state == "pending":
+        # What never fits is not in line.
+        if one.state == "pending" and (one.reason is None or one.reason.code not in NEVER):
             place = await place_in_queue(tx, overview.order, queue, key, seen=sight.workloads, ahead=AHEAD)
         if place is None:
             return one

@@ -54,6 +54,7 @@ CREATE TABLE queues (
     paused BOOLEAN DEFAULT false NOT NULL,
     closed BOOLEAN DEFAULT false NOT NULL,
     document JSONB DEFAULT '{}'::jsonb NOT NULL,
+    served JSONB DEFAULT '{}'::jsonb NOT NULL,
     changed_by TEXT DEFAULT '' NOT NULL,
     CONSTRAINT pk_queues PRIMARY KEY (name)
 );

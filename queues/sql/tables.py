@@ -237,6 +237,8 @@ queues: Final = table(
     flag("paused", default=False),
     flag("closed", default=False),
     document("document"),
+    #: What its document says of how its workloads are served: order, ageing, policy, the longest run time.
+    document("served"),
     blank("changed_by"),
 )
 

@@ -24,6 +24,7 @@ from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from admission.web.trials.on_leader import trial
 from admission.workloads.kinds import KINDS
 from queues.api.api_resources import ApiResource
+from queues.quota.queue import Queue
 from queues.read_api import bodies
 from queues.read_api.nodes import AcceleratorBody, NodeBody, NodeList, NodeWorkloadsBody, SeatedBody
 from queues.resources import amount
@@ -100,6 +101,7 @@ def path_bodies(*queues: bodies.QueueBody, asks: Mapping[str, str] = {}) -> tupl
         QueueLine(
             name=QueueName(queue.name),
             parent=queue.parent and QueueName(queue.parent),
+            served=Queue(name=QueueName(queue.name)),
             paused=queue.paused,
             closed=queue.state == "closed",
             broken=False,

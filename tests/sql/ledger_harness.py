@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Seat
+from queues.api.names import SCHEDULING_VOLCANO
+from queues.api.types.queue import QueueDocument
 from queues.plan import Admit, Adopt, Evict, Free, Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Limits, Queue
@@ -20,6 +23,7 @@ from queues.sql.observed.nodes import record_node_limits
 from queues.sql.observed.queues import record_queues
 from queues.sql.observed.rows import Description, NodeLimit, QueueVersion
 from queues.sql.observed.workloads import arrive
+from queues.sql.statements import attributes
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 GPU = "nvidia.com/gpu"
@@ -119,6 +123,19 @@ def queue(
     own = None if parent is None else QueueName(parent)
     queue = Queue(name=QueueName(name), parent=own, generation=1, broken=broken, **of_flavor)  # type: ignore[arg-type]
     return QueueVersion(queue=queue, uid=f"uid-{name}")
+
+
+def documented(version: QueueVersion, document: Mapping[str, Any]) -> QueueVersion:
+    """A version with this document, and served as it says."""
+    stated = {
+        "apiVersion": SCHEDULING_VOLCANO,
+        "kind": "Queue",
+        "metadata": {"name": version.queue.name},
+        **document,
+    }
+    read = QueueDocument.read(stated).to_domain()
+    served = attributes(read, "order", "ageing_per_hour", "max_run_time", "policy")
+    return replace(version, document=document, queue=replace(version.queue, **served))
 
 
 class LedgerHarness:

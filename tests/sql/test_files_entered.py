@@ -21,7 +21,7 @@ from tests.waiting import LIMIT
 #: What a newcomer reads who follows one Job, from what was decoded to the ledger; and one ``explain`` of it, in client,
 #: HTTP and SQL. Lower them when it can be; a higher number needs a reason.
 MOST = 110
-MOST_OF_FIRST_EXPLAIN = 33
+MOST_OF_FIRST_EXPLAIN = 30
 MOST_OF_EXPLAIN = 28
 
 

@@ -8,6 +8,7 @@ Part of ``observed``: only intake writes here, by way of it.
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from msgspec import to_builtins
 from sqlalchemy import delete, exists, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -32,9 +33,11 @@ from queues.sql.tables import queue_balances, queue_limits, queue_versions, queu
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 _VERSIONS = JsonRows(
-    *queues.c["name", "uid", "generation", "parent", "document", "changed_by", "paused", "closed", "problem"],
-    queues.c.present,
+    *queues.c["name", "uid", "generation", "parent", "document", "served", "changed_by", "paused", "closed"],
+    *queues.c["problem", "present"],
 )
+#: Fields of a queue that say how its workloads are served.
+_SERVED = ("order", "ageing_per_hour", "max_run_time", "policy")
 
 _differ = (
     upsert_rows(queues, _VERSIONS)
@@ -52,6 +55,7 @@ async def store_versions(tx: AsyncConnection, changed: Sequence[QueueVersion]) -
         {
             **attributes(version, "uid", "document", "changed_by"),
             **attributes(version.queue, "name", "generation", "paused", "closed"),
+            "served": to_builtins(attributes(version.queue, *_SERVED)),
             "parent": None if version.queue.name == ROOT else version.queue.parent,
             "problem": version.queue.broken,
             "present": True,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from queues.quota.queue import HIGHEST_USER_PRIORITY
+from queues.quota.queue import HIGHEST_USER_PRIORITY, Queue
 from queues.read_api import bodies
 from queues.workload import QueueName
 
@@ -45,6 +45,8 @@ class QueueLine:
     changed_by: str
     #: False: its object was deleted while something of it was held.
     present: bool = True
+    #: Its order and its policy, without its limits.
+    served: Queue
     #: As its administrator wrote it: ``{"spec": …}``.
     document: Mapping[str, Any] = field(default_factory=dict)
     accounts: tuple[AccountLine, ...] = ()

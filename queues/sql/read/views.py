@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from msgspec import structs
+from msgspec import convert, structs
 from sqlalchemy import (
     ColumnElement,
     Row,
@@ -28,7 +28,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import NEVER_AGAIN, Admission, AdmissionState, LastEviction
 from queues.quota.accounts import Account
-from queues.quota.queue import ROOT
+from queues.quota.queue import ROOT, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.read_api import bodies
 from queues.read_api.quantities import hours, seats_bodies
@@ -77,15 +77,28 @@ async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
     )
     held = exists().where(queue_balances.c.queue == queues.c.name, queue_balances.c.used != 0)
     shown = or_(queues.c.present, held)
-    rows = await tx.execute(select(*queues.c[_SHOWN]).where(shown).order_by(queues.c.name))
+    rows = await tx.execute(select(*queues.c[*_SHOWN, "served"]).where(shown).order_by(queues.c.name))
     return tuple(
         QueueLine(
             **attributes(row, *_SHOWN),
+            served=_served(row),
             accounts=tuple(accounts.get(row.name, ())),
             pending=waiting.get(row.name, 0),
             admitted=admitted.get(row.name, 0),
         )
         for row in rows
+    )
+
+
+def _served(row: Row[Any]) -> Queue:
+    """How a queue is served, as the leader read its document."""
+    return Queue(
+        name=row.name,
+        parent=row.parent,
+        order=row.served.get("order"),
+        ageing_per_hour=row.served.get("ageing_per_hour"),
+        max_run_time=row.served.get("max_run_time"),
+        policy=convert(row.served.get("policy", {}), QueuePolicy),
     )
 
 

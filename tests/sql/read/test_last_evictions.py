@@ -1,7 +1,5 @@
 """Who gave a place up to somebody is told so as long as it waits for another, by any replica."""
 
-from dataclasses import replace
-
 import pytest
 from sqlalchemy import text
 
@@ -16,7 +14,7 @@ from queues.sql.read import world
 from queues.sql.read.last_evictions import last_evictions
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 from tests.builders.explained_statements import LOOKED, explained
-from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue, reason
+from tests.sql.ledger_harness import NOW, LedgerHarness, documented, eviction, gang, key, queue, reason
 from tests.tables import with_rows
 
 WHEN = "2027-01-15T08:00:00Z"
@@ -208,7 +206,7 @@ async def test_work_that_is_not_to_blame_comes_first_in_the_list_as_in_the_engin
     muster: Database, code: str, order: list[str]
 ) -> None:
     small_first = {"spec": {"parent": ROOT, "policy": {"starvation": {"clearAfter": "12h"}}}}
-    queues = [queue(ROOT, None), replace(queue("a"), document=small_first)]
+    queues = [queue(ROOT, None), documented(queue("a"), small_first)]
     harness = await LedgerHarness.begin(muster, queues, {"n1": 16000}, ["train", "calm"])
     async with muster.transaction() as tx:
         described = (

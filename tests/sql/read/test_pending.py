@@ -24,7 +24,7 @@ from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.rows import OrderTerms, PendingPage, Seen
 from queues.sql.tables import backoffs
 from queues.workload import PodSet, QueueName, Workload
-from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, gang, key, queue
+from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, documented, gang, key, queue
 from tests.tables import with_rows
 
 NO_TERMS: dict[QueueName, OrderTerms] = {}
@@ -68,8 +68,8 @@ async def test_postgres_sorts_as_the_engine_tries(
     harness = await LedgerHarness.begin(
         muster,
         [
-            replace(queue(ROOT, None), document={"spec": {"policy": policy}}),
-            replace(queue("a"), document={"spec": {"parent": ROOT, "access": access}}),
+            documented(queue(ROOT, None), {"spec": {"policy": policy}}),
+            documented(queue("a"), {"spec": {"parent": ROOT, "access": access}}),
         ],
         {"n1": 16000},
         listed,
@@ -197,7 +197,7 @@ async def test_a_workload_that_does_not_wait_has_no_place(muster: Database) -> N
 async def test_numbers_beyond_any_machine_are_sorted_too(muster: Database) -> None:
     harness = await LedgerHarness.begin(
         muster,
-        [queue(ROOT, None), replace(queue("a"), document={"spec": {"policy": {"order": "shortest"}}})],
+        [queue(ROOT, None), documented(queue("a"), {"spec": {"policy": {"order": "shortest"}}})],
         {"n1": 9},
         ["huge", "small"],
     )

@@ -18,7 +18,7 @@ from queues.sql.observed.rows import Description
 from queues.sql.tables import backoffs
 from queues.text_format import rfc3339
 from queues.workload import QueueName
-from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, gang, gpus, key, queue, reason
+from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, documented, gang, gpus, key, queue, reason
 
 
 async def describe(harness: LedgerHarness, **priorities: int) -> None:
@@ -100,8 +100,8 @@ async def test_past_use_is_told_where_it_counts_and_fades(muster: Database) -> N
         muster,
         [
             queue(ROOT, None),
-            replace(queue("team", deserved=8000), document=fading),
-            replace(queue("leaf", "team"), document={"spec": {"parent": "team"}}),
+            documented(queue("team", deserved=8000), fading),
+            documented(queue("leaf", "team"), {"spec": {"parent": "team"}}),
             queue("other", deserved=8000),
         ],
         {"n1": 16000},
@@ -144,7 +144,7 @@ async def test_a_ledger_that_is_not_read_yet_leaves_the_past_untold(
 ) -> None:
     fading = {"spec": {"policy": {"usageHalfLife": "24h"}}}
     harness = await LedgerHarness.begin(
-        muster, [queue(ROOT, None), replace(queue("a"), document=fading)], {"n1": 16000}, ["runs"]
+        muster, [queue(ROOT, None), documented(queue("a"), fading)], {"n1": 16000}, ["runs"]
     )
     await harness.admit(gang("runs", "a", "n1", takes=4000))
     monkeypatch.setattr("admission.web.sql_reader._PAST_SECONDS", -1.0)

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from admission.web.overview import in_sight, policies, tree, with_loans
+from admission.web.overview import in_sight, tree, with_loans
 from admission.web.queue_history import stated_loans
 from admission.web.reader import EVERYTHING, Sight
+from queues.quota.queue import Queue
 from queues.sql.read.rows import QueueLine
 from queues.workload import QueueName
 
@@ -17,6 +18,7 @@ def line(name: str, **spec: Any) -> QueueLine:
     return QueueLine(
         name=QueueName(name),
         parent=QueueName("root"),
+        served=Queue(name=QueueName(name)),
         paused=False,
         closed=False,
         broken=False,
@@ -30,7 +32,7 @@ LINES = (line("a", guarantee={"resource": {GPU: 4}}, loans=[LOAN]), line("b"), l
 
 
 def shown(now: int = END - 1) -> dict[str, Any]:
-    return {body.name: body for body in with_loans(tree(LINES), policies(LINES).queues, now)}
+    return {body.name: body for body in with_loans(tree(LINES), LINES, now)}
 
 
 def test_a_loan_is_shown_with_what_counts_to_the_queue_that_lends_and_to_the_other() -> None:

@@ -4,6 +4,8 @@ from typing import Any
 
 from admission.web.overview import counted_by, names_alike, policies, tree
 from queues.admissions import Seat
+from queues.api.names import SCHEDULING_VOLCANO
+from queues.api.types.queue import QueueDocument
 from queues.read_api import bodies
 from queues.read_api.quantities import facts_with_quantities, ranges, seats_bodies
 from queues.resources import Resources
@@ -29,14 +31,17 @@ def line(
     access: dict[str, Any] | None = None,
     accounts: tuple[AccountLine, ...] = (),
 ) -> QueueLine:
+    document = {"spec": {"parent": parent, "policy": policy or {}, "access": access or {}}}
+    stated = {"apiVersion": SCHEDULING_VOLCANO, "kind": "Queue", "metadata": {"name": name}, **document}
     return QueueLine(
         name=QueueName(name),
         parent=None if parent is None else QueueName(parent),
+        served=QueueDocument.read(stated).to_domain(),
         paused=paused,
         closed=closed,
         broken=broken,
         changed_by="",
-        document={"spec": {"parent": parent, "policy": policy or {}, "access": access or {}}},
+        document=document,
         accounts=accounts,
         pending=pending,
     )
