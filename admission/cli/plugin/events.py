@@ -91,5 +91,5 @@ def _table(body: DecisionList, output: Output, *, everywhere: bool) -> str:
     text = lines(short=False)
     if not fits(text, output.narrowed(LEAST_BESIDE).room):
         text = lines(short=True)
-    reasons = [printable(event_text(one, output.is_wide)) for one in body.items]
+    reasons = [printable(event_text(one)) for one in body.items]
     return with_texts(text, reasons, output.room, title="WHY")

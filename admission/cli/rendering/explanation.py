@@ -1,9 +1,8 @@
 """One workload as paragraphs: why it waits, what would let it in, its seats, and decisions about it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
@@ -28,8 +27,8 @@ from queues.read_api.bodies import (
     AdmissionBody,
     EventBody,
     ExplanationBody,
-    Facts,
     ListedBody,
+    PathLimitBody,
     PathQueueBody,
     SeatsBody,
     StageBody,
@@ -37,7 +36,6 @@ from queues.read_api.bodies import (
     TakerBody,
     WaitingBody,
 )
-from queues.reason_codes import ReasonCode
 from queues.text_format import counted, printable, short_duration
 
 if TYPE_CHECKING:
@@ -114,8 +112,8 @@ def workload_text(one: ExplanationBody, output: Output) -> str:
         ),
         _section("Stages", stages_text(one.stages, inner)),
         _section("Does not go on because", filled(_problem(one), room)),
-        _section("Waits because", filled(_because(one, output.is_wide), room)),
-        _section("What would let it in", filled(_changes(one, output.is_wide), room)),
+        _section("Waits because", filled(_because(one), room)),
+        _section("What would let it in", filled(_changes(one), room)),
         _section(
             "Who could take its place",
             standing_text(None if one.outlook is None else one.outlook.standing, one.now, width=room),
@@ -247,15 +245,12 @@ def _end_state(one: ExplanationBody) -> str:
     return f"finished: {result}{gone}" if result else f"finished{gone}"
 
 
-def _because(one: ExplanationBody, wide: bool) -> str:
+def _because(one: ExplanationBody) -> str:
     reason = one.reason
     if reason is None:
         return "It was not considered yet.\n" if one.state == "pending" else ""
     since = f" (for {age(reason.since, one.now)})" if reason.since else ""
     lines = [f"{reason.code}{since}", reason.message.rstrip()]
-    numbers = numbers_of(reason.facts, reason.code)
-    if numbers and wide:
-        lines.append(numbers)
     if one.not_before and one.not_before > one.now:
         times = "once" if one.rollbacks == 1 else f"{one.rollbacks} times"
         lines.append(f"It was rolled back {times} and is tried again at {one.not_before}.")
@@ -267,15 +262,12 @@ def _problem(one: ExplanationBody) -> str:
     return f"{problem.code}\n{problem.message.rstrip()}\n" if problem else ""
 
 
-def _changes(one: ExplanationBody, wide: bool) -> str:
+def _changes(one: ExplanationBody) -> str:
     """Changes that would let it in, the smallest first; each is enough alone."""
     outlook = one.outlook
     if outlook is None or (one.state != "pending" and not outlook.changes):
         return ""
-    lines = []
-    for change in outlook.changes:
-        numbers = numbers_of(change.facts) if wide else ""
-        lines.append(f"- {one_line(change.message)}" + (f" ({numbers})" if numbers else ""))
+    lines = [f"- {one_line(change.message)}" for change in outlook.changes]
     return "\n".join(lines or ["no known change"]) + "\n"
 
 
@@ -448,44 +440,6 @@ RESULTS: Final = {"succeeded": "succeeded", "failed": "failed", "deleted": "dele
 #: What all commands say of a state of the read API, where nothing more has to be known.
 SHOWN_STATES: Final = {"pending": "waiting", "admitted": "running", "evicting": "evicting"}
 
-#: Numbers of reasons that are times, in seconds since the epoch, or durations in seconds.
-_TIMES: Final = ("until", "at")
-_NAMED: Final = {"seconds": "in", "lostDeviceSeconds": "lost"}
-_DURATIONS: Final = ("seconds", "clearAfter")
-#: Numbers that are durations too where the reason is about run time.
-_LIMITS_OF_TIME: Final = ("limit", "asked")
-
-
-def numbers_of(facts: Facts, reason: str = "") -> str:
-    """``asked 32, used 48, limit 64`` on one line, in the order given. ``reason``: that they are of."""
-    seconds = (*_DURATIONS, *(_LIMITS_OF_TIME if reason == ReasonCode.RUN_TIME_TOO_LONG else ()))
-    return ", ".join(
-        f"{_NAMED.get(name, name)} {_told(name, value, seconds)}"
-        for name, value in facts.items()
-        if value not in (None, "", [], {})
-    )
-
-
-def _told(name: str, value: Any, seconds: Sequence[str]) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        if name in _TIMES:
-            from queues.text_format import rfc3339
-
-            return rfc3339(value)
-        if name in seconds:
-            return short_duration(value)
-        if name == "lostDeviceSeconds":
-            return f"{hours(value / 3600)} device-hours"
-    return _plain(value)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "(" + ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items()) + ")"
-    if isinstance(value, list):
-        return "/".join(map(_plain, value))
-    return one_line(str(value))
-
 
 def history_text(one: ExplanationBody, output: Output) -> str:
     """The newest decisions; ``-o wide`` has all of them."""
@@ -496,7 +450,7 @@ def history_text(one: ExplanationBody, output: Output) -> str:
     if not kept:
         return dropped
     rows = [(event.at, age(event.at, one.now), event.what) for event in kept]
-    told = [event_text(_with_result(event, one), wide) for event in kept]
+    told = [event_text(_with_result(event, one)) for event in kept]
     lines = table(["TIME", "AGE", "WHAT"], rows, headers=output.headers, right="AGE")
     text = with_texts(lines, told, output.room, title="MESSAGE")
     earlier = len(events) - len(kept)
@@ -524,84 +478,60 @@ def _with_result(event: EventBody, one: ExplanationBody) -> EventBody:
     return structs.replace(event, result=one.result) if is_last and one.result in RESULTS else event
 
 
-def event_text(event: EventBody, wide: bool = False) -> str:
-    """Why a decision was made, as a sentence; ``wide``: with its numbers."""
+def event_text(event: EventBody) -> str:
+    """Why a decision was made, as a sentence."""
     seats = event.numbers.get("seats")
     code = event.result or event.code
     message = one_line(event.message) or ("" if seats is None else counted(seats, "seat"))
-    # The message names the beneficiary; its key is for look-ups.
-    numbers = {**event.numbers, "for": event.beneficiary}
-    words: Iterable[str] = (
-        f"{code}:" if code and message else code,
-        message,
-        f"({text})" if wide and (text := numbers_of(numbers)) else "",
-    )
-    return " ".join(word for word in words if word) or NONE
+    return f"{code}: {message}" if code and message else code or message or NONE
 
 
 # -- limits of the queues above it ------------------------------------------------------------------------------
 
-#: Columns of a row, each with how it gives way.
-_LIMIT_COLUMNS: Final[Sequence[Mapping[str, Any]]] = (
-    {"name": "QUEUE", "least": 8},
-    {"name": "RESOURCE", "least": 6},
-    {"name": "FLAVOR", "least": 6, "goes": 3},
-    {"name": "USED", "right": True},
-    {"name": "KEPT", "right": True, "goes": 1},
-    {"name": "ASKED", "right": True},
-    {"name": "DESERVED", "right": True, "goes": 2},
-    {"name": "CAPABILITY", "right": True},
-    {"name": "OVER-BY", "right": True},
-    {"name": "STATE"},
-)
+class _LimitRow(NamedTuple):
+    """A limit with its queue."""
 
-_LimitRow = tuple[str | None, ...]
+    queue: PathQueueBody
+    limit: PathLimitBody
 
 
 def _limits(one: ExplanationBody, output: Output) -> str:
-    """Limits of the queues from its own to root, for the resources that it requests; "": it does not wait.
-
-    Where a line has no room, columns without anything go first, and
-    states of queues are below.
-    """
-    rows = _limit_rows(one, output.is_wide)
-    if not rows:
-        return ""
-    text = _limit_table(rows, range(len(_LIMIT_COLUMNS)), replace(output, width=None))
-    if fits(text, output.room):
-        return text
-    short = [(row[0], short_resource(row[1]), *row[2:-1]) for row in rows if row[1] is not None]
-    filled = [
-        index for index in range(len(_LIMIT_COLUMNS) - 1) if any(row[index] is not None for row in short)
-    ]
-    states = dict.fromkeys(f"queue {row[0]} is {row[-1]}\n" for row in rows if row[-1] is not None)
-    return (_limit_table(short, filled, output) if short else "") + "".join(states)
-
-
-def _limit_table(rows: Sequence[_LimitRow], shown: Iterable[int], output: Output) -> str:
-    columns = [TableColumn[_LimitRow](cell=itemgetter(index), **_LIMIT_COLUMNS[index]) for index in shown]
-    return item_table(columns, rows, output)
-
-
-def _limit_rows(one: ExplanationBody, wide: bool) -> list[_LimitRow]:
+    """Limits of the queues from its own to root, for the resources that it requests, and which of them are not open;
+    "": it does not wait."""
     if one.state != "pending":
-        return []
-    rows: list[_LimitRow] = []
-    for queue in one.path:
-        state = _queue_state(queue)
-        shown = [
-            line for line in queue.limits if wide or line.capability is not None or line.deserved is not None
-        ]
-        for line in shown:
-            amounts_ = (line.used, line.kept, line.asked, line.deserved, line.capability, line.over)
-            rows.append((queue.name, line.resource, line.flavor or None, *amounts_, state))
-        if state and not shown:
-            rows.append((queue.name, *[None] * 8, state))
-    return rows
+        return ""
+    rows = [
+        _LimitRow(queue, limit)
+        for queue in one.path
+        for limit in queue.limits
+        if output.is_wide or limit.capability is not None or limit.deserved is not None
+    ]
+    table = item_table(_limit_columns(short=False), rows, replace(output, width=None))
+    if not fits(table, output.room):
+        table = item_table(_limit_columns(short=True), rows, output)
+    states = (f"queue {queue.name} is {state}\n" for queue in one.path if (state := _queue_state(queue)))
+    return (table if rows else "") + "".join(states)
 
 
-def _queue_state(queue: PathQueueBody) -> str | None:
-    """The state of a queue, with its message. None if it is open."""
+def _limit_columns(*, short: bool) -> list[TableColumn[_LimitRow]]:
+    def resource(row: _LimitRow) -> str:
+        return short_resource(row.limit.resource) if short else row.limit.resource
+
+    return [
+        TableColumn("QUEUE", lambda row: row.queue.name, least=8),
+        TableColumn("RESOURCE", resource, least=6),
+        TableColumn("FLAVOR", lambda row: row.limit.flavor or None, least=6, goes=3),
+        TableColumn("USED", lambda row: row.limit.used, right=True),
+        TableColumn("KEPT", lambda row: row.limit.kept, right=True, goes=1),
+        TableColumn("ASKED", lambda row: row.limit.asked, right=True),
+        TableColumn("DESERVED", lambda row: row.limit.deserved, right=True, goes=2),
+        TableColumn("CAPABILITY", lambda row: row.limit.capability, right=True),
+        TableColumn("OVER-BY", lambda row: row.limit.over, right=True),
+    ]
+
+
+def _queue_state(queue: PathQueueBody) -> str:
+    """The state of a queue, with its message; "": it is open."""
     if queue.state == "open":
-        return None
+        return ""
     return f"{queue.state}: {queue.message}" if queue.message else queue.state

@@ -3,7 +3,7 @@
 import msgspec
 
 from admission.cli.output import Output
-from admission.cli.rendering.explanation import is_suspended, numbers_of, workload_text
+from admission.cli.rendering.explanation import is_suspended, workload_text
 from queues.read_api import bodies
 from tests.fakes.read_api.fake_lists import ENDED
 from tests.fakes.read_api.fake_outlooks import OUTLOOK
@@ -38,15 +38,6 @@ def test_admissions_after_one_another_are_added_up() -> None:
     told = facts(admission(2, "08:50", "09:10", 4), admission(1, "08:10", "08:30", 4))
     assert told["Ran"] == "40m in 2 admissions"
     assert facts(admission(1, "08:10", "08:30", 4))["Ran"] == "20m"
-
-
-def test_numbers_have_units() -> None:
-    assert numbers_of({"until": 1_795_258_800, "seconds": 2400, "clearAfter": 86_400, "limit": 3}) == (
-        "until 2026-11-21T11:00:00Z, in 40m, clearAfter 24h, limit 3"
-    )
-    assert numbers_of({"limit": 3600, "asked": 7200}, "RunTimeTooLong") == "limit 60m, asked 120m"
-    assert numbers_of({"lostDeviceSeconds": 5400}) == "lost 1.50 device-hours"
-    assert numbers_of({"takes": {"cpu": "4"}, "at": "2026-11-21"}) == "takes (cpu 4), at 2026-11-21"
 
 
 def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -> None:
