@@ -32,7 +32,6 @@ from admission.web.http import (
     numbered_place,
     place_in,
     tagged,
-    time_of,
     whole_number,
 )
 from admission.web.leader.asking import LeaderGates, asker_in
@@ -188,14 +187,6 @@ class ReadApi:
         before = numbered_place(asked.query.get("continue"))
         await self._require_queue(asked.caller, name)
         return encode(await self.reader.queue_versions(name, limit=limit, before=before))
-
-    async def quota(self, asked: ReadRequest) -> bytes:
-        """The limits of a queue that the user may get, and of its children, now or at an earlier time."""
-        name, said = asked.names["name"], asked.stated("at")
-        at = time_of("at", said) if said else None
-        await self._require_queue(asked.caller, name)
-        sight = await self.rights.sight(asked.caller)
-        return encode(await self.reader.quota_at(name, at, sight=sight))
 
     async def pending(self, asked: ReadRequest) -> bytes:
         """Pending workloads that the user may see."""
@@ -405,7 +396,6 @@ class _Question(NamedTuple):
 _QUESTIONS: Final = (
     _Question("/queues", ReadApi.queues),
     _Question("/queues/{name}/versions", ReadApi.versions, "limit continue"),
-    _Question("/queues/{name}/quota", ReadApi.quota, "at"),
     _Question("/pending", ReadApi.pending, "queue namespace limit continue"),
     _Question("/expected-starts", ReadApi.expected, "namespace"),
     _Question(

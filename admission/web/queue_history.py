@@ -1,18 +1,11 @@
-"""Recorded versions of queues as the read API shows them: who changed what and why, and quota at an earlier time."""
+"""Recorded versions of queues as the read API shows them: who changed what and why."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
-from admission.web.overview import loan_fields, stated_access_limits
+from admission.web.overview import loan_fields
 from queues.api.quota.loans import loans_of
-from queues.api.quota.quota_document import (
-    LIMITS,
-    Spec,
-    changes_between,
-    parent_of,
-    quota_of,
-)
+from queues.api.quota.quota_document import Spec, changes_between
 from queues.read_api import bodies
 from queues.sql.read.queue_versions import LARGEST, RecordedVersion
 from queues.text_format import rfc3339
@@ -24,23 +17,6 @@ def version_bodies(
     """The first ``limit`` versions, each compared with the one after it; the last has none before."""
     pairs = pairwise([*newest_first, None])
     return tuple(_version(each, before) for each, before in [*pairs][:limit] if each is not None)
-
-
-def quota_at(versions: Iterable[RecordedVersion], name: str) -> tuple[bodies.QueueAtBody, ...]:
-    """Queues with their limits at that time: the named one first, then its children by name."""
-    ordered = sorted(versions, key=lambda each: (each.queue != name, each.queue))
-    return tuple(
-        bodies.QueueAtBody(
-            name=each.queue,
-            parent=parent_of(each.queue, each.spec),
-            version=each.version,
-            recorded=rfc3339(each.at),
-            by=each.changed_by,
-            reason=each.reason,
-            **_limits(each.spec),
-        )
-        for each in ordered
-    )
 
 
 def _version(each: RecordedVersion, before: RecordedVersion | None) -> bodies.QueueVersionBody:
@@ -56,8 +32,7 @@ def _version(each: RecordedVersion, before: RecordedVersion | None) -> bodies.Qu
         what=what,
         by=each.changed_by if of_this else "",
         reason=each.reason if of_this else "",
-        before=None if was is None else bodies.QuotaBody(**_limits(was)),
-        after=None if now is None else bodies.QuotaBody(**_limits(now)),
+        loans=() if now is None else stated_loans(now),
         changes=changes,
     )
 
@@ -75,18 +50,6 @@ def _size(version: RecordedVersion | None) -> str | None:
     if version is None:
         return None
     return f"larger than {LARGEST // 1024} KiB" if version.unread else "smaller"
-
-
-def _limits(spec: Mapping[str, object]) -> dict[str, Any]:
-    """The limits and the loans of a spec as fields of ``QuotaBody``."""
-    by_account: dict[tuple[str, str], dict[str, str]] = {}
-    for field, text in quota_of(spec).items():
-        by_account.setdefault((field.flavor, field.resource), {})[field.limit] = text
-    limits = tuple(
-        bodies.LimitBody(flavor=flavor, resource=resource, **{name: stated.get(name) for name in LIMITS})
-        for (flavor, resource), stated in sorted(by_account.items())
-    )
-    return {"limits": limits, "loans": stated_loans(spec), "access_limits": stated_access_limits(spec)}
 
 
 def stated_loans(spec: Spec) -> tuple[bodies.LoanBody, ...]:

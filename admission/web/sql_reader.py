@@ -26,7 +26,7 @@ from admission.web.overview import (
     subtree,
     with_meant_queue,
 )
-from admission.web.queue_history import quota_at, version_bodies
+from admission.web.queue_history import version_bodies
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.time_series import (
     TimeSeriesRequest,
@@ -52,7 +52,7 @@ from queues.sql.read.names import kinds_in_namespaces, names_like
 from queues.sql.read.node_workloads import node_workloads
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
-from queues.sql.read.queue_versions import recorded_since, versions_at, versions_of
+from queues.sql.read.queue_versions import is_recorded, versions_of
 from queues.sql.read.rows import KindIn
 from queues.sql.read.time_series import use_over_time, waits_over_time
 from queues.sql.read.usage import (
@@ -114,7 +114,7 @@ class SqlReader:
     ) -> bodies.QueueVersionList:
         """Recorded versions of a queue, newest first, ``before`` a version. Raises UnknownName: it never had one."""
         async with self._database.snapshot() as tx:
-            if await recorded_since(tx, name) is None:
+            if not await is_recorded(tx, name):
                 raise UnknownName(what="queue", name=name)
             # One more, for the last of the page is compared with it.
             found = await versions_of(tx, name, limit=limit + 1, before=before)
@@ -125,23 +125,6 @@ class SqlReader:
             name=name,
             items=version_bodies(found, limit=limit),
             continue_=str(found[limit - 1].version) if more else "",
-        )
-
-    async def quota_at(self, name: str, at: float | None, *, sight: Sight = EVERYTHING) -> bodies.QuotaAtList:
-        """A queue and its visible children at a time (seconds since the epoch, None for now).
-
-        Raises UnknownName: the queue never had a version.
-        """
-        at = self._clock() if at is None else at
-        async with self._database.snapshot() as tx:
-            since = await recorded_since(tx, name)
-            if since is None:
-                raise UnknownName(what="queue", name=name)
-            found = await versions_at(tx, name, at)
-            age = await self._age(tx)
-        shown = [each for each in found if each.queue == name or sight.shows_queue(each.queue)]
-        return bodies.QuotaAtList(
-            **age, at=rfc3339(at), recorded_since=rfc3339(since), items=quota_at(shown, name)
         )
 
     async def pending(

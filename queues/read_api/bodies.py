@@ -133,26 +133,6 @@ class QueueList(AgedBody, frozen=True, kw_only=True):
     items: tuple[QueueBody, ...]
 
 
-class LimitBody(Body, frozen=True, kw_only=True):
-    """What a queue states for one resource in one flavor; null: nothing."""
-
-    #: "" is about all flavors together.
-    flavor: str
-    resource: str
-    guarantee: str | None
-    deserved: str | None
-    capability: str | None
-
-
-class QuotaBody(Body, frozen=True, kw_only=True):
-    """The limits that a version of a queue states, and its loans, ended ones included."""
-
-    limits: tuple[LimitBody, ...]
-    loans: tuple[LoanBody, ...] = ()
-    #: null: none.
-    access_limits: AccessLimitsBody | None = None
-
-
 class FieldChangeBody(Body, frozen=True, kw_only=True):
     """A field of a queue's spec before and after a change; null: absent."""
 
@@ -173,10 +153,8 @@ class QueueVersionBody(Body, frozen=True, kw_only=True):
     #: Who changed the spec, and why; "" unknown.
     by: str
     reason: str
-    #: null: there was no queue.
-    before: QuotaBody | None
-    #: null: there is none any more.
-    after: QuotaBody | None
+    #: What it lends from then on, loans that have ended included.
+    loans: tuple[LoanBody, ...] = ()
     #: Fields of the spec that differ, at most 200.
     changes: tuple[FieldChangeBody, ...]
 
@@ -186,29 +164,6 @@ class QueueVersionList(PagedBody, frozen=True, kw_only=True):
 
     name: str
     items: tuple[QueueVersionBody, ...]
-
-
-class QueueAtBody(QuotaBody, frozen=True, kw_only=True):
-    """A queue as it was at some time."""
-
-    name: str
-    #: null: this is the root.
-    parent: str | None
-    version: int
-    #: When that version was recorded, its author, and why it was written.
-    recorded: str
-    by: str
-    reason: str
-
-
-class QuotaAtList(AgedBody, frozen=True, kw_only=True):
-    """``GET …/queues/{name}/quota``: the queue, then its children by name."""
-
-    at: str
-    #: When the first version of the queue was recorded.
-    recorded_since: str
-    #: Without the queue itself if it did not exist, or was not known, at that time.
-    items: tuple[QueueAtBody, ...]
 
 
 class ReasonBody(Body, frozen=True, kw_only=True):

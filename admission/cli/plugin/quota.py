@@ -1,4 +1,4 @@
-"""``kubectl muster quota``: what queues may use, who changed that and why, and how it was before."""
+"""``kubectl muster quota``: what queues may use, and who changed that and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from msgspec import structs
 
 from admission.cli.access.requests import Route, Unanswered, ask
 from admission.cli.command_line import CommandGroup
-from admission.cli.options import route
+from admission.cli.options import removed_option, route
 from admission.cli.output import Output, output
 from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.quota import (
@@ -18,14 +18,13 @@ from admission.cli.rendering.quota import (
     ended_by_themselves,
     history_table,
     limits_table,
-    lines_of,
     loan_problems,
     loans_table,
 )
 from admission.cli.rendering.terminal import moment, say
 from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
-from queues.read_api.bodies import QueueBody, QueueList, QueueVersionList, QuotaAtList
+from queues.read_api.bodies import QueueBody, QueueList, QueueVersionList
 
 #: Versions of a queue in one answer of the read API, and in a history without --limit.
 PAGE: Final = 100
@@ -54,37 +53,31 @@ def quota() -> None:
     """
 
 
-@click.command(short_help="Limits and use of a queue and its children, now or before.")
+@click.command(short_help="Limits and use of a queue and its children.")
 @click.argument("queue")
-@click.option("--at", type=PastTime(), metavar="TIME", help="As they were recorded at that time.")
 @click.option("--resource", metavar="NAME", help="Only this resource, such as gpu or cpu.")
+@removed_option("--at", "`kubectl muster quota history QUEUE --since TIME` shows each change with what was before")
 @output
 @route
-def show(queue: str, at: datetime | None, resource: str | None, output: Output, route: Route) -> int:
+def show(queue: str, resource: str | None, output: Output, route: Route) -> int:
     """Show guarantee, deserved amount, capability and use of QUEUE and the queues directly below it.
 
     Use is that of the whole subtree. Deserved amounts are with the loans that last, which are listed below, as are
-    limits of users, gangs and run times. Of an earlier time only limits are known, as they were written.
+    limits of users, gangs and run times.
     """
-    body: QueueList | QuotaAtList
-    if at is not None:
-        body = _at(route, queue, at)
-    else:
-        body = ask(route, "queues", QueueList)
-        body = structs.replace(body, items=_with_children(body.items, queue))
+    body = ask(route, "queues", QueueList)
+    body = structs.replace(body, items=_with_children(body.items, queue))
     if resource is not None:
-        there = [line.resource for each in body.items for line in lines_of(each)]
+        there = [line.resource for each in body.items for line in each.accounts]
         resource = shown_resource("--resource", resource, there)
 
     def shown() -> str:
-        now = body.items if isinstance(body, QueueList) else ()
-        for problem in loan_problems(now):
+        for problem in loan_problems(body.items):
             say(problem, err=True)
-        limits = access_table(body.items, output) if resource is None else ""
         tables = (
-            limits_table(body.items, output, resource=resource, used=at is None),
-            loans_table(now, output, resource=resource),
-            limits,
+            limits_table(body.items, output, resource=resource),
+            loans_table(body.items, output, resource=resource),
+            access_table(body.items, output) if resource is None else "",
         )
         return "\n".join(filter(None, tables))
 
@@ -96,17 +89,6 @@ def _with_children(queues: Sequence[QueueBody], name: str) -> tuple[QueueBody, .
     if not found:
         raise no_such_queue(name, [each.name for each in queues])
     return (*found, *(each for each in queues if each.parent == name))
-
-
-def _at(route: Route, queue: str, at: datetime) -> QuotaAtList:
-    """The queue and its children at a time. Raises ClickException: the queue was not known then."""
-    body = _ask(route, queue, "quota", QuotaAtList, {"at": as_text(at)})
-    if not any(each.name == queue for each in body.items):
-        raise click.ClickException(
-            f"Queue {queue} did not exist at {body.at}, or Muster did not know it then: "
-            f"its first version is of {body.recorded_since}. `kubectl muster quota history {queue}` shows more."
-        )
-    return body
 
 
 @click.command(short_help="Who changed a queue when, what, and why.")

@@ -488,6 +488,7 @@ def event_text(event: EventBody) -> str:
 
 # -- limits of the queues above it ------------------------------------------------------------------------------
 
+
 class _LimitRow(NamedTuple):
     """A limit with its queue."""
 

@@ -1,9 +1,8 @@
-"""Quota of queues as tables: limits now or at a time, and their history."""
+"""Quota of queues as tables: limits, and their history."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from admission.cli.output import Output
 from admission.cli.rendering.terminal import (
@@ -20,52 +19,43 @@ from admission.cli.rendering.terminal import (
 from queues.read_api.bodies import (
     AccessLimitsBody,
     AccountBody,
-    LimitBody,
     LoanBody,
     LoanInForceBody,
-    QueueAtBody,
     QueueBody,
     QueueVersionBody,
 )
 from queues.text_format import span
 
-_NOTHING: Final = LimitBody(flavor="", resource="", guarantee=None, deserved=None, capability=None)
 
+def limits_table(queues: Iterable[QueueBody], output: Output, *, resource: str | None) -> str:
+    """One line per queue, flavor and resource."""
+    lines: list[tuple[str, AccountBody | None]] = []
+    for queue in queues:
+        shown = [line for line in queue.accounts if resource in (None, line.resource)]
+        lines += [(queue.name, line) for line in shown] or [(queue.name, None)]
 
-def lines_of(queue: QueueBody | QueueAtBody) -> tuple[AccountBody, ...] | tuple[LimitBody, ...]:
-    """What a queue has of each resource: with its use now, or only the limits of an earlier time."""
-    return queue.accounts if isinstance(queue, QueueBody) else queue.limits
+    def columns(short: bool) -> list[TableColumn[tuple[str, AccountBody | None]]]:
+        def of_line(cell: Callable[[AccountBody], Cell]) -> Callable[[tuple[str, AccountBody | None]], Cell]:
+            return lambda row: None if row[1] is None else cell(row[1])
 
-
-def limits_table(
-    queues: Iterable[QueueBody | QueueAtBody], output: Output, *, resource: str | None, used: bool
-) -> str:
-    """One line per queue, flavor and resource. ``used``: with a column for what is used now."""
-    lines = [
-        (queue.name, line)
-        for queue in queues
-        for line in [line for line in lines_of(queue) if resource in (None, line.resource)] or [_NOTHING]
-    ]
-
-    def columns(short: bool) -> list[TableColumn[tuple[str, AccountBody | LimitBody]]]:
-        def resource_of(line: AccountBody | LimitBody) -> str | None:
-            return (short_names(line.resource) if short else line.resource) or None
+        def resource_of(line: AccountBody) -> str:
+            return short_names(line.resource) if short else line.resource
 
         return [
             TableColumn("QUEUE", lambda row: row[0], least=12),
-            TableColumn("FLAVOR", lambda row: row[1].flavor or None, least=6),
-            TableColumn("RESOURCE", lambda row: resource_of(row[1]), least=12),
-            TableColumn("GUARANTEE", lambda row: unless_zero(row[1].guarantee), right=True),
-            TableColumn("DESERVED", lambda row: row[1].deserved, right=True),
-            TableColumn("CAPABILITY", lambda row: row[1].capability, right=True),
-            *([TableColumn("USED", lambda row: getattr(row[1], "used", None), right=True)] if used else []),
+            TableColumn("FLAVOR", of_line(lambda line: line.flavor or None), least=6),
+            TableColumn("RESOURCE", of_line(resource_of), least=12),
+            TableColumn("GUARANTEE", of_line(lambda line: unless_zero(line.guarantee)), right=True),
+            TableColumn("DESERVED", of_line(lambda line: line.deserved), right=True),
+            TableColumn("CAPABILITY", of_line(lambda line: line.capability), right=True),
+            TableColumn("USED", of_line(lambda line: line.used), right=True),
         ]
 
     text = item_table(columns(short=False), lines, replace(output, width=None))
     return text if fits(text, output.room) else item_table(columns(short=True), lines, output)
 
 
-def access_table(queues: Iterable[QueueBody | QueueAtBody], output: Output) -> str:
+def access_table(queues: Iterable[QueueBody], output: Output) -> str:
     """One line per queue that limits users, gangs or run times; "": none does."""
     stated = [(queue.name, queue.access_limits) for queue in queues if queue.access_limits is not None]
     columns: list[TableColumn[tuple[str, AccessLimitsBody]]] = [
@@ -137,8 +127,7 @@ def ended_by_themselves(versions: Sequence[QueueVersionBody], now: str) -> list[
     newer = moment(now)
     for version in versions:
         at = moment(version.at)
-        loans = () if version.after is None else version.after.loans
-        ended = [loan for loan in loans if at < moment(loan.until) <= newer]
+        ended = [loan for loan in version.loans if at < moment(loan.until) <= newer]
         ended.sort(key=lambda loan: loan.until, reverse=True)
         found += [*ended, version]
         newer = at

@@ -1,14 +1,12 @@
-"""Versions of queues, as intake recorded them: one queue's history, and the queues at an earlier time. SELECT only."""
+"""Versions of queues, as intake recorded them. SELECT only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Row, Text, case, cast, func, or_, select
+from sqlalchemy import Row, Text, case, cast, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.quota.queue import ROOT
 from queues.sql.tables import queue_versions
 from queues.workload import QueueName
 
@@ -57,27 +55,9 @@ async def versions_of(
     return tuple(map(_recorded, rows))
 
 
-async def versions_at(tx: AsyncConnection, queue: str, at: float) -> tuple[RecordedVersion, ...]:
-    """A queue and its children as they were at a time (seconds since the epoch), by name; removed ones are absent."""
-    last = (
-        select(func.max(_number))
-        .where(queue_versions.c.recorded_at <= datetime.fromtimestamp(at, UTC))
-        .group_by(_of)
-    )
-    parent = func.coalesce(func.nullif(_document["spec"]["parent"].astext, ""), ROOT)
-    rows = await tx.execute(
-        select(*_COLUMNS)
-        .where(_number.in_(last), ~queue_versions.c.removed)
-        .where(or_(_of == queue, (parent == queue) & (_of != ROOT)))
-        .order_by(_of)
-    )
-    return tuple(map(_recorded, rows))
-
-
-async def recorded_since(tx: AsyncConnection, queue: str) -> float | None:
-    """When the first version of a queue was recorded; None if there is none."""
-    at = await tx.scalar(select(func.min(queue_versions.c.recorded_at)).where(_of == queue))
-    return None if at is None else float(at.timestamp())
+async def is_recorded(tx: AsyncConnection, queue: str) -> bool:
+    """Whether a queue ever had a version."""
+    return bool(await tx.scalar(select(exists().where(_of == queue))))
 
 
 def _recorded(row: Row[Any]) -> RecordedVersion:

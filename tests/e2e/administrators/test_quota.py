@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +51,6 @@ def test_who_changed_quota_when_and_why_is_told_to_those_who_may_see_the_queue(
     vic = Person(sandbox, f"vic-{sandbox.name}", "muster-viewer")
     lab, one, other = tree
     sandbox.wait(lambda: vic.says("quota", "history", other).returncode == 0, "the queues to be recorded")
-    # The queues are made one after the other, and a busy machine may need seconds for that.
-    made = max(datetime.fromisoformat(history(vic, queue)[-1]["at"]) for queue in tree)
-    before = (made + timedelta(seconds=1)).isoformat()
-    # Times have a grain of a second: the first change is to come after this one.
-    sandbox.wait(
-        lambda: vic.says("quota", "show", lab, "--at", before).returncode == 0, "a second after the creation"
-    )
-
     quinn.does("quota", "set", one, "--deserved", "gpu=4", "--reason", "a deadline", "--yes")
     limits = ("--deserved", "gpu=12", "--capability", "gpu=12")
     told = quinn.does("quota", "set", other, *limits, "--reason", "a deadline", "--yes")
@@ -72,8 +63,6 @@ def test_who_changed_quota_when_and_why_is_told_to_those_who_may_see_the_queue(
         (f"deserved[{GPU}]", "8", "12"),
         (f"capability[{GPU}]", "8", "12"),
     ]
-    shown = vic.does("quota", "show", other, "--at", before, "--no-headers").split()
-    assert shown == [other, "-", GPU, "-", "8", "8"]
 
     sandbox.merge("Queue", other, {"spec": {"deserved": {GPU: 11}}})
     sandbox.wait(lambda: len(history(vic, other)) == 3, "the next change to be recorded")

@@ -1,12 +1,11 @@
 """Recorded versions of queues on a real Postgres: who changed what and why, and quota at an earlier time."""
 
-import time
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from admission.web.reader import Sight, UnknownName
+from admission.web.reader import UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.quota.queue import ROOT, Queue
 from queues.read_api import bodies
@@ -99,27 +98,6 @@ async def test_pages_hold_what_the_whole_holds(reader: SqlReader) -> None:
     assert (await reader.queue_versions("a", limit=0)).items == ()
 
 
-@pytest.mark.parametrize(
-    ("at", "expected"),
-    [
-        (5, []),
-        (10, [("a", "8"), ("b", None)]),
-        (45, [("a", "16"), ("b", "4")]),
-        (62, [("a", "8")]),
-        (67, []),
-        (None, [("a", "1")]),
-    ],
-)
-async def test_quota_at_a_time_is_that_of_the_last_versions_until_then(
-    reader: SqlReader, at: int | None, expected: list[tuple[str, str | None]]
-) -> None:
-    told = await reader.quota_at("a", None if at is None else float(LONG_AGO + at))
-
-    found = [(each.name, next((limit.deserved for limit in each.limits), None)) for each in told.items]
-    assert found == expected
-    assert told.recorded_since.endswith(":30Z")
-
-
 async def test_a_version_that_is_too_large_is_told_as_such_and_not_read(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, [version(ROOT, 1, {})])
     huge = {"deserved": {GPU: 8}, "affinity": {str(number): "x" * 1000 for number in range(100)}}
@@ -136,29 +114,14 @@ async def test_a_version_that_is_too_large_is_told_as_such_and_not_read(muster: 
         [("spec", "smaller", "larger than 64 KiB")],
     ]
     assert told.items[1].by == "mallory"
-    assert [each.limits for each in (await reader.quota_at("a", LONG_AGO + 25)).items] == [()]
-
-
-async def test_children_that_the_user_may_not_see_are_left_out(reader: SqlReader) -> None:
-    told = await reader.quota_at("a", LONG_AGO + 45, sight=Sight(queues=frozenset({"a"})))
-
-    assert [each.name for each in told.items] == ["a"]
-
-
-async def test_root_has_the_queues_without_a_parent_below_it(reader: SqlReader) -> None:
-    told = await reader.quota_at(ROOT, time.time())
-
-    assert [(each.name, each.parent) for each in told.items] == [(ROOT, None), ("a", ROOT)]
 
 
 async def test_a_queue_that_never_was_is_unknown(reader: SqlReader) -> None:
     with pytest.raises(UnknownName, match="There is no queue nowhere"):
         await reader.queue_versions("nowhere", limit=1)
-    with pytest.raises(UnknownName, match="There is no queue nowhere"):
-        await reader.quota_at("nowhere", None)
 
 
-async def test_limits_of_users_gangs_and_run_times_are_told_now_and_of_any_time(muster: Database) -> None:
+async def test_limits_of_users_gangs_and_run_times_are_told(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, [version(ROOT, 1, {})])
     early = {"maxRunTime": "72h", "maxPerUser": {GPU: "16"}, "maxGang": 64}
     late = {"maxRunTime": "90m", "maxPending": 100, "maxPendingPerUser": 5, "maxGang": "many"}
@@ -170,12 +133,5 @@ async def test_limits_of_users_gangs_and_run_times_are_told_now_and_of_any_time(
 
     root, a = (await reader.queues()).items
     assert (root.access_limits, a.access_limits) == (None, stated)
-    assert [each.access_limits for each in (await reader.quota_at("a", LONG_AGO + 15)).items] == [stated]
-    # What cannot be read of a version is left out.
-    assert [each.access_limits for each in (await reader.quota_at("a", LONG_AGO + 25)).items] == [
-        bodies.AccessLimitsBody(max_run_time_seconds=5400, max_pending=100, max_pending_per_user=5)
-    ]
     newest, *_ = (await reader.queue_versions("a", limit=1)).items
-    assert newest.after is not None
-    assert newest.after.access_limits == stated
     assert {each.field for each in newest.changes} >= {"access.maxRunTime", f"access.maxPerUser[{GPU}]"}

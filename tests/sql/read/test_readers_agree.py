@@ -54,7 +54,6 @@ def _questions(reader: Reader, **sight: Sight) -> dict[str, Callable[..., Awaita
             queue=queue, user="ada", after=after, limit=limit, **sight
         ),
         "queue_versions": lambda queue=versioned, limit=9: reader.queue_versions(queue, limit=limit),
-        "quota_at": lambda queue=versioned: reader.quota_at(queue, None),
         "explain": lambda queue=name: reader.explain(namespace=namespace, name=queue, kind=None, **sight),
     }
 
@@ -66,7 +65,6 @@ FORMS = {
     "decisions": bodies.DecisionList,
     "users": bodies.UserList,
     "queue_versions": bodies.QueueVersionList,
-    "quota_at": bodies.QuotaAtList,
     "explain": tuple,
 }
 
@@ -84,9 +82,7 @@ async def test_parents_come_before_their_children(reader: Reader) -> None:
     assert all(names.index(parent) < names.index(name) for name, parent in known.items() if parent in names)
 
 
-@pytest.mark.parametrize(
-    "name", ["pending", "workloads", "decisions", "users", "queue_versions", "quota_at", "explain"]
-)
+@pytest.mark.parametrize("name", ["pending", "workloads", "decisions", "users", "queue_versions", "explain"])
 async def test_what_is_unknown_is_refused_by_its_name(reader: Reader, name: str) -> None:
     with pytest.raises(UnknownName, match="nowhere-at-all"):
         await _questions(reader)[name](queue="nowhere-at-all")

@@ -132,8 +132,6 @@ def test_a_history_has_no_json_in_its_cells(width: int | None) -> None:
         what="changed",
         by="ada",
         reason="",
-        before=None,
-        after=None,
         changes=(bodies.FieldChangeBody(field="access.admins", before="[]", after=admins),),
     )
 

@@ -173,17 +173,7 @@ async def test_an_unknown_address_names_the_known_ones(get: Get) -> None:
     assert "queues" in problem["expected"]
 
 
-async def test_quota_of_an_earlier_time_is_told_with_that_of_the_children(get: Get) -> None:
-    path = "queues/team-a/quota"
-    _, now = await get(path)
-    _, then = await get(f"{path}?at=2026-11-01T00:00:00%2B01:00")
-
-    assert [one["name"] for one in now["items"]] == ["team-a", "dev", "train"]
-    assert [one["name"] for one in then["items"]] == ["team-a", "dev", "old"]
-    assert then["at"] == "2026-10-31T23:00:00Z"
-
-
-@pytest.mark.parametrize("path", ["queues/team-a/versions", "queues/team-a/quota", "queues/nowhere/quota"])
+@pytest.mark.parametrize("path", ["queues/team-a/versions", "queues/nowhere/versions"])
 async def test_the_past_of_a_queue_is_for_those_who_may_get_it(get: Get, path: str) -> None:
     status, problem = await get(path, "jo")
 

@@ -16,7 +16,6 @@ WORKLOAD: Final = "/namespaces/{namespace}/workloads/{name}"
 FORMS: Final[dict[str, tuple[Any, str]]] = {
     "/queues": (bodies.QueueList, ""),
     "/queues/{name}/versions": (bodies.QueueVersionList, ""),
-    "/queues/{name}/quota": (bodies.QuotaAtList, ""),
     "/pending": (bodies.PendingList, ""),
     "/expected-starts": (bodies.ExpectedList, ""),
     "/workloads": (bodies.WorkloadList, "?state=pending,admitted,finished&since=2020-01-01T00:00:00Z"),

@@ -63,9 +63,8 @@ def version(at: str, *loans: tuple[str, str]) -> bodies.QueueVersionBody:
         bodies.LoanBody(to=to, until=until, amount="4", resource=GPU, flavor="", reason="")
         for to, until in loans
     )
-    after = bodies.QuotaBody(limits=(), loans=stated)
     return bodies.QueueVersionBody(
-        version=1, at=at, what="changed", by="", reason="", before=None, after=after, changes=()
+        version=1, at=at, what="changed", by="", reason="", loans=stated, changes=()
     )
 
 

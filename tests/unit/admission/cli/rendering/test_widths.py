@@ -44,8 +44,6 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
     "quota show": (
         f"quota show {TEAM}",
         "quota show team-x",
-        "quota show team-a --at 2026-11-01",
-        "quota show team-a --at 2026-01-01",
     ),
     "quota history": ("quota history team-a", "quota history team-a --since 2026-11-21"),
     "quota set": (
@@ -100,9 +98,6 @@ class Long(LongNames):
 
     async def queue_versions(self, *given: Any, **more: Any) -> Any:
         return renamed(await super().queue_versions(*given, **more))
-
-    async def quota_at(self, *given: Any, **more: Any) -> Any:
-        return renamed(await super().quota_at(*given, **more))
 
 
 class Server(TrialServer):
