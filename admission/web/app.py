@@ -31,7 +31,6 @@ from admission.web.http import (
     json_answer,
     numbered_place,
     place_in,
-    tagged,
     whole_number,
 )
 from admission.web.leader.asking import LeaderGates, asker_in
@@ -168,7 +167,9 @@ class ReadApi:
     def _answering(self, question: "_Question") -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             _only(request, *question.parameters.split())
-            return tagged(request, await self._content(request, lambda asked: question.answer(self, asked)))
+            answer = json_answer(await self._content(request, lambda asked: question.answer(self, asked)))
+            answer.headers["Cache-Control"] = "private, no-store"  # it is of this user, and of now
+            return answer
 
         return handle
 

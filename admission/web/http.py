@@ -1,11 +1,9 @@
-"""What the HTTP servers of Muster share: sockets, JSON answers with their ETags, and errors as JSON."""
+"""What the HTTP servers of Muster share: sockets, JSON answers, and errors as JSON."""
 
 import asyncio
 import base64
 import errno
-import hashlib
 import logging
-import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,10 +39,6 @@ _PORT_PAUSE: Final = 0.1
 _PORT_ATTEMPTS: Final = 50
 #: Seconds since the epoch: the year 3000.
 _LATEST: Final = 32_503_680_000
-#: When an answer was made and when the cluster was so: keys only, for a quote inside of a string has a backslash.
-_AGE: Final = re.compile(rb'"(?:now|asOf)":(?:"[^"]*"|null),?')
-#: Characters of ``If-None-Match`` that are read.
-_LONGEST_TAGS: Final = 1024
 #: For users who may not see what is in a namespace.
 OTHER_NAMESPACE: Final = (
     "-n NAMESPACE asks about another namespace. An administrator of this one can grant that right by RBAC."
@@ -96,26 +90,6 @@ def json_answer(body: Any, status: int = 200) -> web.Response:
     """An answer; bytes are JSON already."""
     content = body if isinstance(body, bytes) else encode(body)
     return web.Response(body=content, status=status, content_type="application/json")
-
-
-def tag_of(body: bytes) -> str:
-    """The weak ETag of a JSON answer: the same for answers that differ in their ``now`` and ``asOf`` only."""
-    return f'W/"{hashlib.blake2b(_AGE.sub(b"", body), digest_size=12).hexdigest()}"'
-
-
-def tagged(request: web.Request, body: bytes) -> web.Response:
-    """The answer with its ETag, or 304 if the client has it: ``If-None-Match`` names that tag.
-
-    A client that has an answer already gets 304 as long as nothing but the answer's age differs.
-    """
-    tag = tag_of(body)
-    given = request.headers.get("If-None-Match", "")[:_LONGEST_TAGS]
-    known = {each.strip() for each in given.split(",")}
-    answer = web.Response(status=304) if tag in known else json_answer(body)
-    answer.headers["ETag"] = tag
-    # Of this user only, and to be asked for again each time.
-    answer.headers["Cache-Control"] = "private, no-cache"
-    return answer
 
 
 def problem(status: int, error: str, *, expected: str = "", hint: str = "") -> web.Response:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
@@ -36,7 +36,7 @@ from admission.web.time_series import (
 )
 from admission.web.usage_report import UsageRequest, usage_list, usage_viewer
 from queues.errors import DatabaseTooSlow
-from queues.quota.decayed_usage import half_lives
+from queues.quota.decayed_usage import PastUse, half_lives
 from queues.quota.queue import ROOT
 from queues.read_api import bodies
 from queues.read_api.nodes import NodeWorkloadsBody
@@ -50,7 +50,7 @@ from queues.sql.read.decisions import DecisionQuestion, workload_decisions
 from queues.sql.read.listed import Listing, ListPlace, ended_since, listed
 from queues.sql.read.names import kinds_in_namespaces, names_like
 from queues.sql.read.node_workloads import node_workloads
-from queues.sql.read.past_use import UsageReader
+from queues.sql.read.past_use import far_behind, past_use
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import is_recorded, versions_of
 from queues.sql.read.rows import KindIn
@@ -67,8 +67,10 @@ from queues.workload import QueueName, WorkloadKey, WorkloadKind
 
 #: Workloads before one in its queue that an answer names.
 AHEAD: Final = 10
-#: For reading past use; then an answer goes without it, and the next one reads on from there.
-_PAST_SECONDS: Final = 4.0
+#: Postings that are added up for past use, beyond those that a leader has summed up. With more it is not told.
+_MOST_POSTINGS: Final = 50_000
+#: Past use fades in hours, and is kept for so many times as long as other things of queues.
+_PAST_KEPT: Final = 30
 #: Names that an unknown one is compared with: comparing takes time.
 _COMPARED: Final = 50
 #: Seconds without a heartbeat after which no replica seems to lead.
@@ -87,11 +89,11 @@ class SqlReader:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._usage_reader = UsageReader()
         # Adding up a long period may take Postgres seconds: one at a time, so that other questions have connections.
         self._adding_up = asyncio.Lock()
         self._overviews: Kept[None, Overview] = Kept(keep, 1)
         self._bodies: Kept[None, tuple[bodies.QueueBody, ...]] = Kept(keep, 1)
+        self._pasts: Kept[object, PastUse | None] = Kept(_PAST_KEPT * keep, 1)
 
     async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
         """The queues that the user may see, parents first."""
@@ -373,14 +375,19 @@ class SqlReader:
         overview = await self._overview()
         past: dict[QueueName, QueuePast] = {}
         if states_half_life(overview.lines):
-            late = time.monotonic() + _PAST_SECONDS
             fading = half_lives(overview.tree.queues)
-            async with self._database.snapshot() as tx:
-                use = await self._usage_reader.past_use(
-                    tx, fading, overview.now, enough=lambda: time.monotonic() > late
-                )
+            use = await self._pasts.get(tuple(sorted(fading.items())), lambda: self._read_past(fading))
             past = past_by_queue(overview.tree, overview.lines, use, overview.now)
         return queue_bodies(overview, past)
+
+    async def _read_past(self, half_lives: Mapping[QueueName, frozenset[int]]) -> PastUse | None:
+        """Past use by these half-lives. None if it takes too long to read: a leader has not summed it up yet."""
+        now = int(self._clock())
+        async with self._database.snapshot() as tx:
+            every = frozenset[int]().union(*half_lives.values())
+            if await far_behind(tx, every, now, _MOST_POSTINGS):
+                return None
+            return PastUse(rows=await past_use(tx, half_lives, now, by_user=False))
 
     async def _unknown(
         self, tx: Transaction, namespace: str, name: str, kind: str | None, sight: Sight

@@ -53,7 +53,7 @@ class AccountBody(Body, frozen=True, kw_only=True):
     capability: str | None
     #: used ÷ deserved; null: no deserved amount is written.
     share: float | None
-    #: The decayed average of ``used``; null: the queue has no half-life, or its past is not read yet.
+    #: The decayed average of ``used``; null: the queue has no half-life, or its past is not summed up yet.
     past_use: str | None = None
     #: Half of ``used`` and half of ``pastUse`` ÷ deserved; null where one of them is.
     share_with_past: float | None = None

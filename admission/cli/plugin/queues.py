@@ -71,7 +71,7 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
 
     def shown() -> str:
         if any(_is_unread(queue) for queue in chosen):
-            say("Past use is still being read from the ledger; ask again.", err=True)
+            say("Past use is not known yet: the leader has not summed it up.", err=True)
         text = queue_table(chosen, output, resource=resource, now=body.now)
         if not output.headers or fits(text, output.room):
             return text

@@ -1,4 +1,4 @@
-"""What was used in the past: at the start of a term, and when half-lives are other ones.
+"""What was used in the past: at the start of a term, when half-lives are other ones, and for people.
 
 Sums are stored by block of a half-life, up to one posting (``queues.sql.history.past_use``). What was posted after it
 is read from the postings, and so is everything by a half-life that nothing is stored of yet. Both are the same sums.
@@ -8,14 +8,14 @@ there, and "up to one posting" has one meaning.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Row, bindparam, func, select, text
+from sqlalchemy import Row, bindparam, func, literal, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota.accounts import Account
-from queues.quota.decayed_usage import NO_PAST, SLOTS, PastUse, UsageHolder, oldest_block, weigh_slot
+from queues.quota.decayed_usage import SLOTS, UsageHolder, oldest_block, weigh_slot
 from queues.sql.statements import NUMBER, moment, names, parts
 from queues.sql.tables import past_use_marks, past_use_sums, postings
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
@@ -138,90 +138,21 @@ def _slot_sum(half_life: int, row: Row[Any]) -> SlotSum:
 
 
 async def past_use(
-    tx: AsyncConnection, half_lives: Mapping[QueueName, frozenset[int]], now: int
+    tx: AsyncConnection, half_lives: Mapping[QueueName, frozenset[int]], now: int, *, by_user: bool = True
 ) -> dict[UsageHolder, dict[Account, dict[int, int]]]:
     """The past of these queues as it counts at ``now`` (seconds since the epoch), for ``UsageRecorder.begin``.
 
-    ``tx`` must see one state (``Database.snapshot``).
+    ``tx`` must see one state (``Database.snapshot``). ``by_user``: if not, what is stored of all users of a queue is
+    read as one sum.
     """
     rows: Read = {}
     newest = await newest_posting(tx)
     for mark in await marks(tx, frozenset[int]().union(*half_lives.values()), now):
-        await _read_stored(tx, half_lives, mark, now, rows)
+        await _read_stored(tx, half_lives, mark, now, rows, by_user=by_user)
         read = mark
         while read.posting < newest:
             read = await _read_page(tx, half_lives, read, newest, now, rows)
     return {holder: kept for holder, sums in rows.items() if (kept := _with_totals(sums))}
-
-
-class UsageReader:
-    """The past for people, on any replica: read once, then only what was posted since. Mutable.
-
-    What one question has no time for, the next ones read; they come one at a time.
-    """
-
-    def __init__(self) -> None:
-        self._half_lives: Mapping[QueueName, frozenset[int]] = {}
-        #: Of all users together.
-        self._rows: Read = {}
-        self._marks: list[Mark] = []
-        self._swept: dict[int, int] = {}
-
-    async def _begin(
-        self, tx: AsyncConnection, half_lives: Mapping[QueueName, frozenset[int]], now: int
-    ) -> None:
-        every = frozenset[int]().union(*half_lives.values())
-        found = await marks(tx, every, now)
-        rows: Read = {}
-        for mark in found:
-            await _read_stored(tx, half_lives, mark, now, rows)
-        self._half_lives, self._marks, self._rows, self._swept = half_lives, found, {}, {}
-        self._take(rows)
-
-    async def past_use(
-        self,
-        tx: AsyncConnection,
-        half_lives: Mapping[QueueName, frozenset[int]],
-        now: int,
-        *,
-        enough: Callable[[], bool],
-    ) -> PastUse | None:
-        """The past as ``tx`` sees it at ``now`` (seconds since the epoch), all users of a queue as one.
-
-        None if ``enough`` said so before all was read. ``tx`` must see one state (``Database.snapshot``).
-        """
-        if half_lives != self._half_lives:
-            await self._begin(tx, half_lives, now)
-        if not half_lives:
-            return NO_PAST
-        newest = await newest_posting(tx)
-        for number, mark in enumerate(self._marks):
-            while self._marks[number].posting < newest:
-                if enough():
-                    return None
-                page: Read = {}
-                self._marks[number] = await _read_page(tx, half_lives, self._marks[number], newest, now, page)
-                self._take(page)
-            self._sweep(mark.half_life, oldest_block(now, mark.half_life))
-        rows = {holder: kept for holder, sums in self._rows.items() if (kept := _with_totals(sums))}
-        return PastUse(rows=rows)
-
-    def _take(self, page: Read) -> None:
-        for holder, sums in page.items():
-            mine = self._rows.setdefault(holder._replace(user=""), defaultdict(Counter))
-            for account, blocks in sums.items():
-                mine[account].update(blocks)
-
-    def _sweep(self, half_life: int, oldest: int) -> None:
-        """Blocks that count no more, once in a half-life."""
-        if self._swept.get(half_life, 0) >= oldest:
-            return
-        self._swept[half_life] = oldest
-        for holder, sums in self._rows.items():
-            if holder.half_life == half_life:
-                for blocks in sums.values():
-                    for block in [block for block in blocks if block < oldest]:
-                        del blocks[block]
 
 
 async def _read_page(
@@ -243,17 +174,26 @@ async def _read_page(
 
 
 async def _read_stored(
-    tx: AsyncConnection, half_lives: Mapping[QueueName, frozenset[int]], mark: Mark, now: int, rows: Read
+    tx: AsyncConnection,
+    half_lives: Mapping[QueueName, frozenset[int]],
+    mark: Mark,
+    now: int,
+    rows: Read,
+    *,
+    by_user: bool,
 ) -> None:
     """What is stored up to a mark of these queues, into ``rows``."""
     if not mark.is_stored:
         return
     sums, half_life = past_use_sums.c, mark.half_life
-    asked = select(*sums["queue", "username", "flavor", "resource", "block", "units"]).where(
+    of_users = sums["queue", "flavor", "resource", "block"]
+    who = sums.username if by_user else literal("").label("username")
+    asked = select(*of_users, who, func.sum(sums.units).label("units")).where(
         sums.half_life == half_life,
         sums.block >= oldest_block(now, half_life),
         sums.queue == func.any(names(queue for queue, each in half_lives.items() if half_life in each)),
     )
+    asked = asked.group_by(*of_users, *([sums.username] if by_user else []))
     async for part in parts(tx, asked, _PART):
         for row in part:
             holder = UsageHolder(QueueName(row.queue), row.username, half_life)

@@ -139,7 +139,7 @@ async def test_past_use_is_told_where_it_counts_and_fades(muster: Database) -> N
     assert (team.used, team.past_use, team.share_with_past) == ("8", "8", 1.0)
 
 
-async def test_a_ledger_that_is_not_read_yet_leaves_the_past_untold(
+async def test_postings_that_are_not_summed_up_leave_the_past_untold(
     muster: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fading = {"spec": {"policy": {"usageHalfLife": "24h"}}}
@@ -147,7 +147,7 @@ async def test_a_ledger_that_is_not_read_yet_leaves_the_past_untold(
         muster, [queue(ROOT, None), documented(queue("a"), fading)], {"n1": 16000}, ["runs"]
     )
     await harness.admit(gang("runs", "a", "n1", takes=4000))
-    monkeypatch.setattr("admission.web.sql_reader._PAST_SECONDS", -1.0)
+    monkeypatch.setattr("admission.web.sql_reader._MOST_POSTINGS", 0)
 
     (_, a) = (await reader(muster).queues()).items
 

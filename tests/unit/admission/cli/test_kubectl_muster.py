@@ -82,7 +82,7 @@ async def test_past_use_is_shown_where_it_counts(ask: Asking, reader: FakeReader
     said = await ask("queues", "-o", form)
 
     expected = (GOLDEN / f"queues-with-past-use-{form}.txt").read_text(encoding="utf-8")
-    assert said.err == "Past use is still being read from the ledger; ask again.\n"
+    assert said.err == "Past use is not known yet: the leader has not summed it up.\n"
     assert expected == said.out
 
 
