@@ -5,7 +5,7 @@ Prints candidates with descriptions, one per line, and last a directive: ``:4`` 
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 
@@ -86,8 +86,6 @@ def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidat
         yield from ((str(choice), "") for choice in option.type.choices)
     elif option.name == "queue":
         yield from _queues(before)
-    elif option.name == "cancel":
-        yield from _closures(before, "reservations")
     elif option.name == "namespace":
         listed = _ask(before, "workloads", WorkloadList, {"limit": "1000"}).items
         yield from ((name, "") for name in {one.namespace for one in listed})
@@ -111,8 +109,6 @@ def _arguments(called: Sequence[str], before: Sequence[str]) -> Iterator[Candida
             ).items:
                 told = one.reason.code if one.reason else one.state
                 yield f"{one.kind}/{one.name}", f"queue {one.queue}, {told}"
-        case ["undrain"]:
-            yield from _closures(before, "nodedrains")
 
 
 def _queues(before: Sequence[str]) -> Iterator[Candidate]:
@@ -122,26 +118,11 @@ def _queues(before: Sequence[str]) -> Iterator[Candidate]:
         yield one.name, f"{one.state}, {one.pending} waiting, {one.admitted} running"
 
 
-def _closures(before: Sequence[str], plural: str) -> Iterator[Candidate]:
-    from admission.cli.access.object_forms import ClosureObject
-    from admission.cli.access.objects import listed
-    from admission.cli.access.requests import Route
-    from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
-
-    resource = NODE_DRAINS if plural == NODE_DRAINS.plural else RESERVATIONS
-    route = Route(**_flags_given(before, "kubeconfig", "context"), timeout=_TIMEOUT_SECONDS)
-    for closure in listed(route, resource, ClosureObject, left_out=lambda _: None) or ():
-        yield closure.metadata.name, closure.status.phase or ""
-
-
 def _ask(before: Sequence[str], path: str, form: type[T], query: dict[str, str | None]) -> T:
-    chosen = _flags_given(before, "server", "server_ca", "token_file", "kubeconfig", "context")
-    return ask(route_from({**chosen, "timeout": _TIMEOUT_SECONDS}), path, form, query)
-
-
-def _flags_given(before: Sequence[str], *names: str) -> dict[str, Any]:
+    names = ("server", "server_ca", "token_file", "kubeconfig", "context")
     given = {name: _given(before, f"--{name.replace('_', '-')}") for name in names}
-    return {name: text for name, text in given.items() if text is not None}
+    chosen = {name: text for name, text in given.items() if text is not None}
+    return ask(route_from({**chosen, "timeout": _TIMEOUT_SECONDS}), path, form, query)
 
 
 def _given(words: Sequence[str], *flags: str) -> str | None:
