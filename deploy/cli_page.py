@@ -39,7 +39,6 @@ _MORE: Final = {
     "kubectl muster nodes": (
         "[columns](cli-output.md#nodes), "
         "[fields](cli-output.md#nodes-as-json), "
-        "[wanted nodes](cli-output.md#wanted-nodes), "
         "[recovery](../how-to/gpu-recovery.md), "
         "[the node agent](../how-to/gpu-nodes.md)"
     ),

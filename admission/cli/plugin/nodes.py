@@ -13,9 +13,8 @@ from admission.cli.access.object_forms import Lease
 from admission.cli.access.objects import listed
 from admission.cli.access.requests import Route, pages
 from admission.cli.command_line import CommandFailed
-from admission.cli.options import route
+from admission.cli.options import removed_option, route
 from admission.cli.output import Output, output
-from admission.cli.plugin.wanted_nodes import show_wanted_nodes
 from admission.cli.rendering.nodes import NodeLine, closure_sentence, is_faulty, node_table, use_table
 from admission.cli.rendering.racks import is_in, largest_gangs, rack_lines, rack_table
 from admission.cli.rendering.terminal import say
@@ -43,7 +42,6 @@ class _Asked:
     racks: bool | None
     faulty: bool
     health: bool
-    wanted: bool
 
     def __post_init__(self) -> None:
         """Raises UsageError: options that exclude each other."""
@@ -51,11 +49,6 @@ class _Asked:
             raise click.UsageError("Names of nodes and -l exclude each other.")
         if self.racks and (self.faulty or self.health):
             raise click.UsageError("--racks excludes --faulty and --health, which are about single nodes.")
-        chosen = (self.names, self.selector, self.rack, self.level, self.faulty, self.health)
-        if self.wanted and (any(chosen) or self.racks is not None):
-            raise click.UsageError(
-                "--wanted is about nodes that are not there, so it goes with no other choice."
-            )
 
     @property
     def is_health(self) -> bool:
@@ -83,7 +76,10 @@ class _Asked:
     "--faulty", is_flag=True, help="Only nodes with an unhealthy GPU, or out of service for GPU work."
 )
 @click.option("--health", is_flag=True, help="What the agents on the nodes say, as with --faulty.")
-@click.option("--wanted", is_flag=True, help="Instead: which nodes waiting gangs would need.")
+@removed_option(
+    "--wanted",
+    "`kubectl muster pending -A -o json` has what a pod of each gang takes: docs/how-to/autoscaling.md",
+)
 @output
 @route
 def nodes(output: Output, route: Route, **asked: Any) -> int:
@@ -101,15 +97,10 @@ def nodes(output: Output, route: Route, **asked: Any) -> int:
     checked. AGENT is how long ago it was last heard of; more than three minutes: it does not run, or does not reach
     the API server.
 
-    --wanted shows what is missing: the pods of gangs that have quota and no place, by queue and by what each pod asks
-    for. LARGEST is the most pods of one gang, IN-ONE the topology level if one domain of it has to hold a gang. It
-    counts the workloads that you may list, and needs no right to list nodes.
-
     The leader of Muster answers. You need the right to list nodes, and for faults devices.scheduling.koordinator.sh.
     AGENT is `?` without the right to list leases in the namespace muster-agents.
     """
-    wanted = _Asked(**asked)
-    return show_wanted_nodes(output, route) if wanted.wanted else _show(wanted, output, route)
+    return _show(_Asked(**asked), output, route)
 
 
 def _show(asked: _Asked, output: Output, route: Route) -> int:

@@ -56,7 +56,9 @@ def quota() -> None:
 @click.command(short_help="Limits and use of a queue and its children.")
 @click.argument("queue")
 @click.option("--resource", metavar="NAME", help="Only this resource, such as gpu or cpu.")
-@removed_option("--at", "`kubectl muster quota history QUEUE --since TIME` shows each change with what was before")
+@removed_option(
+    "--at", "`kubectl muster quota history QUEUE --since TIME` shows each change with what was before"
+)
 @output
 @route
 def show(queue: str, resource: str | None, output: Output, route: Route) -> int:

@@ -26,8 +26,8 @@ _WHOSE_NODES: Final = (
     " before it is evicted"
 )
 _WANTED_NODES: Final = (
-    "`kubectl muster nodes --wanted` shows which nodes waiting gangs would need, and `kubectl muster explain` what"
-    " would let one in"
+    "`kubectl muster pending -A -o json` has what a pod of each gang takes, and `kubectl muster explain` what would"
+    " let one in"
 )
 
 

@@ -20,9 +20,6 @@ class RecordedVersion:
     queue: QueueName
     #: When it was recorded, in seconds since the epoch: shortly after the change while a replica led.
     at: float
-    uid: str
-    #: Of the Kubernetes object.
-    generation: int
     #: The user who changed the spec last, and why; "": unknown.
     changed_by: str
     reason: str
@@ -38,7 +35,7 @@ class RecordedVersion:
 LARGEST: Final = 64 * 1024
 _document = queue_versions.c.document
 _COLUMNS = (
-    *queue_versions.c["version", "queue", "recorded_at", "uid", "generation", "changed_by", "removed"],
+    *queue_versions.c["version", "queue", "recorded_at", "changed_by", "removed"],
     case((func.octet_length(cast(_document, Text)) <= LARGEST, _document)).label("document"),
 )
 _of, _number = queue_versions.c.queue, queue_versions.c.version
@@ -68,8 +65,6 @@ def _recorded(row: Row[Any]) -> RecordedVersion:
         version=row.version,
         queue=QueueName(row.queue),
         at=row.recorded_at.timestamp(),
-        uid=row.uid,
-        generation=row.generation,
         changed_by=row.changed_by,
         reason=reason if isinstance(reason, str) else "",
         spec=spec if isinstance(spec, Mapping) else {},

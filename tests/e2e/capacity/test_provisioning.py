@@ -107,7 +107,6 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
     explained = " ".join(alice.does("explain", "train", "-n", sandbox.name).split())
     assert f"nodes are asked for by ProvisioningRequest {name} since {told['since']}" in explained
     assert f"given up at {told['until']}" in explained
-    assert sandbox.name in alice.does("nodes", "--wanted")
 
     answer(sandbox, name, "Failed", "no quota")
     sandbox.wait(lambda: "asked again from" in sandbox.reason("train")[1], "the failure to be told")

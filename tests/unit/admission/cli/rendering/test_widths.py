@@ -56,7 +56,7 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
         f"quota lend {TEAM} {OTHER} 4 --until 2d --reason 'paper deadline' --yes",
         f"quota lend {TEAM} {OTHER} --end --yes",
     ),
-    "nodes": ("nodes", "nodes --racks", "nodes --wanted", "nodes --faulty", f"nodes {NODE}-1"),
+    "nodes": ("nodes", "nodes --racks", "nodes --faulty", f"nodes {NODE}-1"),
     "usage": ("usage --month last", "usage --from 2026-11-01 --to 2026-11-15 --by queue,user"),
     "reserve": (
         f"reserve {TEAM} --gpus 64 --from 2h --for 4h --dry-run server",
