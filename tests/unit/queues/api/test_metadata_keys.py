@@ -91,7 +91,7 @@ def test_what_a_table_calls_read_or_written_is_used_in_the_code() -> None:
         path.read_text(encoding="utf-8")
         for folder in ("admission", "queues")
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".yaml") and not str(path.relative_to(ROOT)).startswith(here)
+        if path.suffix in (".py", ".yaml", ".jinja") and not str(path.relative_to(ROOT)).startswith(here)
     ]
     of_keys = {value: constant for constant, value in constants().items()}
     used = [row.key.removesuffix("*") for row in KNOWN_KEYS.values() if row.use is not KeyUse.WITHOUT_EFFECT]
