@@ -26,10 +26,10 @@ _TIMES: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartLine:
-    """A value for each slot."""
+    """A value for each slot. None where there is none."""
 
     name: str
-    values: Sequence[float]
+    values: Sequence[float | None]
     #: Filled down to zero.
     is_area: bool = False
     #: A level that others are compared with.
@@ -69,12 +69,12 @@ class DrawnChart:
 def drawn_chart(
     title: str, times: Sequence[str], lines: Sequence[ChartLine], *, unit: str, digits: int = 1
 ) -> DrawnChart | None:
-    """A chart. None if there are no slots. ``times``: labels of the slots; ``unit``: of the values, for the table."""
-    if not times:
+    """A chart. None if nothing is known. ``times``: labels of the slots; ``unit``: of the values, for the table."""
+    known = [value for line in lines for value in line.values if value is not None]
+    if not times or not known:
         return None
-    most = max(value for line in lines for value in line.values)
-    step = _step(most)
-    top = step * max(1, -(-most // step))
+    step = _step(max(known))
+    top = step * max(1, -(-max(known) // step))
     count = round(top / step)
     return DrawnChart(
         lines=[_line(line, index, top) for index, line in enumerate(lines)],
@@ -85,7 +85,11 @@ def drawn_chart(
         unit=unit,
         columns=["Time, UTC", *(line.name for line in lines)],
         rows=[
-            [time, *(f"{line.values[slot]:.{digits}f}" for line in lines)] for slot, time in enumerate(times)
+            [
+                time,
+                *(None if (value := line.values[slot]) is None else f"{value:.{digits}f}" for line in lines),
+            ]
+            for slot, time in enumerate(times)
         ],
     )
 
@@ -102,18 +106,25 @@ def _step(most: float) -> float:
 
 
 def _line(line: ChartLine, index: int, top: float) -> DrawnLine:
-    """A value holds for the whole of its slot."""
+    """Runs of known values; a value holds for the whole of its slot."""
     width = _WIDTH / len(line.values)
-    parts = [
-        f"{round(slot * width, 1):g} {round(_HEIGHT * (1 - value / top), 1):g}H{round((slot + 1) * width, 1):g}"
-        for slot, value in enumerate(line.values)
-    ]
-    path = f"M{'L'.join(parts)}"
+    parts: list[str] = []
+    begun = False
+    for slot, value in enumerate(line.values):
+        if value is None:
+            begun = False
+            continue
+        y = round(_HEIGHT * (1 - value / top), 1)
+        left, right = round(slot * width, 1), round((slot + 1) * width, 1)
+        parts.append(f"{'L' if begun else 'M'}{left:g} {y:g}H{right:g}")
+        begun = True
+    path = "".join(parts)
+    has_area = line.is_area and path and None not in line.values
     return DrawnLine(
         name=line.name,
         style="limit" if line.is_limit else f"series-{index % STYLES}",
         path=path,
-        area=f"{path}V{_HEIGHT}H0Z" if line.is_area else "",
+        area=f"{path}V{_HEIGHT}H0Z" if has_area else "",
     )
 
 
@@ -121,9 +132,13 @@ def _told(title: str, lines: Sequence[ChartLine], unit: str, digits: int) -> str
     """What the chart shows, for who does not see it; the table has the rest."""
     parts = []
     for line in lines:
-        lowest, highest, last = min(line.values), max(line.values), line.values[-1]
-        numbers = f"lowest {lowest:.{digits}f}, highest {highest:.{digits}f}, last {last:.{digits}f}"
-        parts.append(f"{line.name}: {numbers if lowest != highest else f'{last:.{digits}f}'}")
+        known = [value for value in line.values if value is not None]
+        if known:
+            last = next(value for value in reversed(line.values) if value is not None)
+            numbers = (
+                f"lowest {min(known):.{digits}f}, highest {max(known):.{digits}f}, last {last:.{digits}f}"
+            )
+            parts.append(f"{line.name}: {numbers if min(known) != max(known) else f'{last:.{digits}f}'}")
     return f"{title}, in {unit}. {'; '.join(parts)}."
 
 

@@ -21,8 +21,14 @@ def test_a_value_is_drawn_for_the_whole_of_its_slot() -> None:
     assert "<span>8</span><span>6</span><span>4</span><span>2</span><span>0</span>" in html
 
 
-def test_nothing_is_drawn_without_slots() -> None:
-    assert "nothing is known" in str(chart("Shares", (), [], unit="m"))
+def test_nothing_is_drawn_where_nothing_is_known() -> None:
+    html = str(chart("Waits", TIMES, [ChartLine(name="half", values=(1, None, 3, 4))], unit="minutes"))
+    assert "M0 150H250M500 50H750L750 0H1000" in html
+    assert "area" not in html
+    assert "nothing is known" in str(
+        chart("Waits", TIMES, [ChartLine(name="half", values=(None,) * 4)], unit="m")
+    )
+    assert "nothing is known" in str(chart("Waits", (), [], unit="m"))
 
 
 def test_a_chart_is_told_to_who_does_not_see_it() -> None:
