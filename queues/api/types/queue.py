@@ -368,7 +368,7 @@ class QueueDocument(Model):
             reclaimable=spec.reclaimable,
             limits=limits,
             flavors=flavors,
-            loans=loans_of({"loans": [loan.document() for loan in spec.loans]}),
+            loans=loans_of({"loans": [loan.document() for loan in spec.loans]}) if spec.loans else (),
             order=policy.order,
             ageing_per_hour=policy.ageing_per_hour,
             placement=policy.placement,
