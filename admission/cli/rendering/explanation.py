@@ -32,7 +32,6 @@ from queues.read_api.bodies import (
     PathQueueBody,
     SeatsBody,
     StageBody,
-    StandingBody,
     TakerBody,
     WaitingBody,
 )
@@ -95,8 +94,6 @@ _TITLE: Final = 10
 _ADMISSIONS: Final = 2
 #: What is said of the time before a stage; others: ``+0.4s``.
 _BEFORE: Final = {"admitted": "waited ", "adopted": "waited ", "evicted": "ran "}
-#: Characters of a line where it goes to no terminal.
-_WIDTH: Final = 78
 
 
 def workload_text(one: ExplanationBody, output: Output) -> str:
@@ -114,10 +111,7 @@ def workload_text(one: ExplanationBody, output: Output) -> str:
         _section("Does not go on because", filled(_problem(one), room)),
         _section("Waits because", filled(_because(one), room)),
         _section("What would let it in", filled(_changes(one), room)),
-        _section(
-            "Who could take its place",
-            standing_text(None if one.outlook is None else one.outlook.standing, one.now, width=room),
-        ),
+        _section("Who could take its place", filled(_standing(one), room)),
         _section("Limits on the way", _limits(one, inner)),
         _section("Waits behind", _behind(one, inner)),
         *(
@@ -395,33 +389,18 @@ def took(stage: StageBody) -> str | None:
     return f"{_BEFORE.get(stage.stage, '+')}{text}"
 
 
-def standing_text(standing: StandingBody | None, now: str, *, width: int | None = None) -> str:
-    """``StandingBody`` of the read API on a few lines; "": it is not known, or the workload holds no place.
-
-    ``width``: characters of a line, None if it goes to no terminal.
-    """
+def _standing(one: ExplanationBody) -> str:
+    """Who could take its place; "": it is not known, or the workload holds no place."""
+    standing = None if one.outlook is None else one.outlook.standing
     if standing is None:
         return ""
     lines = [f"{standing.message}."]
     if until := standing.protected_until:
-        lines.append(f"Until {until} (in {age(now, until)}) nobody.")
-    lines += [f"- {when(taker, now)}: {taker.message} [{taker.rule}]" for taker in standing.takers]
+        lines.append(f"Until {until} (in {age(one.now, until)}) nobody.")
+    lines += [f"- {when(taker, one.now)}: {taker.message} [{taker.rule}]" for taker in standing.takers]
     if standing.nobody:
         lines.append(standing.nobody)
-    from textwrap import wrap
-
-    wrapped = [
-        part
-        for line in lines
-        for part in wrap(
-            printable(line),
-            width or _WIDTH,
-            subsequent_indent="  " if line.startswith("- ") else "",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    ]
-    return "".join(f"{line}\n" for line in wrapped)
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def when(taker: TakerBody, now: str) -> str:

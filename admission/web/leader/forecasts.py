@@ -8,13 +8,11 @@ and learns the rest anew.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
-from math import inf
 from time import monotonic, thread_time
 from typing import Any, Final, NamedTuple, NoReturn
 
 from msgspec import structs
 
-from admission.decode.fields import seconds
 from admission.forecast.calibration import Interval
 from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import SimulationBounds
@@ -48,8 +46,6 @@ _REST: Final = 7.0
 LIMITS: Final = SimulationBounds(horizon=14 * 86_400, decisions=3000, precision=10, grace=30)
 #: Seconds within which the low end of an interval without a high end says nothing.
 _SAYS_NOTHING: Final = 60
-#: Seconds between two looks for intervals that have passed.
-_LOOK_AGAIN: Final = 10
 #: Closed admissions that are read when a term begins.
 LEARNED: Final = 5000
 
@@ -63,41 +59,17 @@ StartsUnknown = Callable[[], Container[WorkloadKey]]
 Tell = Callable[[Mapping[WorkloadKey, ExpectedStart]], None]
 
 
-class _Told(NamedTuple):
-    """One forecast, as it is shown."""
+class _Forecast(NamedTuple):
+    """One forecast, as it was worked out."""
 
     lines: Mapping[WorkloadKey, ExpectedLine]
-    #: All of them, as JSON.
-    encoded: bytes
     #: The same for the objects of the workloads.
     starts: Mapping[WorkloadKey, ExpectedStart]
     #: When it was worked out (RFC 3339). None if there is none.
     computed: str | None
-    #: Second (since the epoch) after which an interval may have passed.
-    look_again: float = inf
-
-    @classmethod
-    def of(
-        cls, lines: Mapping[WorkloadKey, ExpectedLine], starts: Mapping[WorkloadKey, ExpectedStart], at: str
-    ) -> "_Told":
-        """A forecast that was worked out at this time."""
-        return cls(lines, b"", starts, at).told_again(seconds(at))
-
-    def told_again(self, now: int) -> "_Told":
-        """The same, as it is shown now: intervals that have passed are shown as passed."""
-        lines = {key: told_at(line, rfc3339(now)) for key, line in self.lines.items()}
-        listed = ExpectedList(computed=self.computed, items=tuple(lines.values()))
-        first = min((line.latest for line in lines.values() if line.latest is not None), default=None)
-        look_again = inf if first is None else max(seconds(first), now + _LOOK_AGAIN)
-        return self._replace(lines=lines, encoded=encode(listed), look_again=look_again)
-
-    def of_those_who_wait(self, pending: Container[WorkloadKey], now: int) -> "_Told":
-        """The same without what was admitted or deleted since."""
-        lines = {key: line for key, line in self.lines.items() if key in pending}
-        return self if len(lines) == len(self.lines) else self._replace(lines=lines).told_again(now)
 
 
-_NOTHING: Final = _Told({}, encode(ExpectedList(computed=None)), {}, None)
+_NOTHING: Final = _Forecast({}, {}, None)
 
 
 class Forecasts:
@@ -117,22 +89,22 @@ class Forecasts:
         self._in_thread = in_thread
         self._tell = tell
         self._unknown = unknown
-        self._told = _NOTHING
+        self._made = _NOTHING
         #: What was learned in this term. None if this replica does not lead.
         self.learned: Learned | None = None
 
     def encoded(self) -> bytes:
-        """All expected starts, as JSON."""
-        if (last := self._last()) is not None:
-            self._told = self._told.of_those_who_wait(last.snapshot.pending, last.snapshot.now)
-            if last.snapshot.now > self._told.look_again:
-                self._told = self._told.told_again(last.snapshot.now)
-        return self._told.encoded
+        """All expected starts, as JSON: of what waits still, as they are to be shown now."""
+        if (last := self._last()) is None:
+            return encode(ExpectedList(computed=None))
+        now, pending = rfc3339(last.snapshot.now), last.snapshot.pending
+        items = tuple(told_at(line, now) for key, line in self._made.lines.items() if key in pending)
+        return encode(ExpectedList(computed=self._made.computed, items=items))
 
     def of(self, key: WorkloadKey) -> ExpectedStartBody | None:
         """The expected start of a workload. None if it does not wait, or came after the last forecast."""
-        line = self._told.lines.get(key)
-        return None if line is None else start_of(line)
+        line, last = self._made.lines.get(key), self._last()
+        return None if line is None or last is None or key not in last.snapshot.pending else start_of(line)
 
     async def run(self) -> NoReturn:
         """Look at the decisions of each term until cancelled. What goes wrong is logged, and ends nothing."""
@@ -144,7 +116,7 @@ class Forecasts:
                 _log.exception("the forecast of starts failed; it begins anew")
                 await asyncio.sleep(_EVERY)
             finally:
-                self._told, self.learned = _NOTHING, None
+                self._made, self.learned = _NOTHING, None
             await asyncio.sleep(_LOOK)
 
     async def _term(self, last: Decided) -> None:
@@ -163,7 +135,7 @@ class Forecasts:
         while latest is not None:
             learned.observe(latest.snapshot)
             if not latest.snapshot.pending:
-                self._told = _NOTHING
+                self._made = _NOTHING
             elif monotonic() >= due:
                 worked = await self._forecast(latest, learned)
                 due = monotonic() + max(_EVERY, _TIMES_WORK * worked)
@@ -190,8 +162,8 @@ class Forecasts:
         ensemble.stop()
         if (newest := self._last()) is not None:
             now, unknown = newest.snapshot.now, self._unknown()
-            self._told = await self._in_thread(lambda: _lines(last, learned, ensemble, unknown, now))
-            self._tell(self._told.starts)
+            self._made = await self._in_thread(lambda: _lines(last, learned, ensemble, unknown, now))
+            self._tell(self._made.starts)
         return worked
 
 
@@ -206,7 +178,7 @@ def _slice(steps: Iterator[None]) -> tuple[float, bool]:
 
 def _lines(
     last: Decided, learned: Learned, ensemble: Ensemble, unknown: Container[WorkloadKey], now: int
-) -> _Told:
+) -> _Forecast:
     """What the simulations came to. ``now``: seconds since the epoch; they began some time before."""
     snapshot = last.snapshot
     intervals = {
@@ -227,7 +199,7 @@ def _lines(
         for key, interval in intervals.items()
     }
     starts = {key: _start(snapshot.now, interval, now) for key, interval in intervals.items()}
-    return _Told.of(lines, starts, rfc3339(snapshot.now))
+    return _Forecast(lines, starts, rfc3339(snapshot.now))
 
 
 def _start(begun: int, interval: Interval, now: int) -> ExpectedStart:
