@@ -1,7 +1,7 @@
 """Options that several commands share, spelled as kubectl spells them."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final
 
@@ -144,6 +144,20 @@ def most_lines(noun: str) -> Callable[[Command], Command]:
         show_default=True,
         help=f"Most {noun} to show.",
     )
+
+
+def changed_amounts(option: str, text: str | None) -> Iterator[tuple[str, str]]:
+    """Names of resources with the amounts that they get; "" removes one, as in ``gpu=`` and ``gpu-``. Raises
+    UsageError: not written so."""
+    for part in text.split(",") if text is not None else ():
+        name, sign, amount = part.strip().partition("=")
+        if not sign and name.endswith("-"):  # as kubectl removes labels
+            name, sign = name[:-1], "="
+        if not (sign and name) or amount.startswith("+"):
+            raise click.UsageError(
+                f"{option}: found {part!r}, expected {AMOUNTS}: gpu=32,cpu=128; gpu= removes the limit."
+            )
+        yield name, "" if amount == "-" else amount
 
 
 def amounts(option: str, text: str | None) -> dict[str, str]:

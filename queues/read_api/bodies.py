@@ -479,9 +479,6 @@ class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
 
     #: The time of the leader's last decision, from which this was computed.
     now: str
-    #: 1-based, among the workloads of its queue that are tried; null: it is not tried as it is.
-    position: int | None
-    queue_length: int | None
     #: What it waits behind, as a sentence; "" = nothing.
     behind: str
     #: The smallest first; each was tried on a copy of the engine's input. Empty: no known change does, or it is in.

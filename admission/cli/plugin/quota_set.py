@@ -17,7 +17,7 @@ from admission.cli.access.queue_objects import (
 )
 from admission.cli.access.requests import Route, ask
 from admission.cli.confirmation import confirm
-from admission.cli.options import AMOUNTS, Command, cluster
+from admission.cli.options import AMOUNTS, Command, changed_amounts, cluster
 from admission.cli.options import dry_run as dry_run_option
 from admission.cli.output import Output
 from admission.cli.plugin.comparison import effects_text, trial_of_write
@@ -40,7 +40,6 @@ from queues.text_format import counted, listed, span
 
 #: What removes a limit.
 _NONE: Final = "none"
-_REMOVED: Final = ("", "-")
 #: Options by the field of ``spec.access`` that they set.
 _OPTIONS: Final = {
     "max_run_time": "maxRunTime",
@@ -94,18 +93,12 @@ def asked_access(given: Mapping[str, Any]) -> dict[str, str | int | None]:
         if value is not None:
             usual = span(int(value.removesuffix("s"))) if limit == "maxRunTime" and value != _NONE else value
             found[field_of(limit)] = None if value == _NONE else usual
-    text = given.get("max_per_user")
-    for part in text.split(",") if text is not None else ():
-        name, sign, quantity = part.strip().partition("=")
-        if not sign or not name or quantity.startswith("+"):
-            raise click.UsageError(
-                f"--max-per-user: found {part!r}, expected {AMOUNTS}: gpu=8,cpu=128; gpu= removes the limit."
-            )
+    for name, quantity in changed_amounts("--max-per-user", given.get("max_per_user")):
         resource = full_resource("--max-per-user", name)
         field = field_of(PER_USER, resource)
         if field in found:
             raise click.UsageError(f"--max-per-user: found {resource} twice, expected it once.")
-        found[field] = None if quantity in _REMOVED else shown_amount(resource, quantity)
+        found[field] = shown_amount(resource, quantity) if quantity else None
     return found
 
 
@@ -264,17 +257,7 @@ def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, st
     """The limits to set, in their usual form; the value None removes a limit. Raises UsageError."""
     found: dict[QuotaField, str | None] = {}
     for limit in LIMITS:
-        text = limits.get(limit)
-        for part in text.split(",") if text is not None else ():
-            name, sign, quantity = part.strip().partition("=")
-            if not sign and name.endswith("-"):  # as kubectl removes labels
-                name, quantity = name[:-1], "-"
-            elif not sign or quantity.startswith("+"):
-                name = ""
-            if not name:
-                raise click.UsageError(
-                    f"--{limit}: found {part!r}, expected {AMOUNTS}: gpu=32,cpu=128; gpu= removes the limit."
-                )
+        for name, quantity in changed_amounts(f"--{limit}", limits.get(limit)):
             with names_are_usage():
                 field, amount_ = limit_asked(f"--{limit}", QuotaField(flavor, limit, name), quantity)
             if field in found:

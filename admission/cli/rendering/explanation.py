@@ -222,10 +222,7 @@ def state_text(one: ExplanationBody) -> str:
     if one.state == "pending":
         if one.position is None:
             return "waiting, not in line"
-        # Counted as `pending` counts, also those that are not tried as they are: one count everywhere.
-        is_tried_then = one.outlook is not None and one.outlook.position == one.position
-        by = f", counted by {one.position_by}" if one.position_by and not is_tried_then else ""
-        return f"waiting, place {one.position} of {one.queue_length} in queue {one.queue}{by}"
+        return f"waiting, place {one.position} of {one.queue_length} in queue {one.queue}"
     if one.state == "admitted" and one.reason:
         return "running; further members wait"
     return SHOWN_STATES.get(one.state, str(one.state))

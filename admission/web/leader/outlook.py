@@ -78,8 +78,6 @@ def _outlook(
         namespace=workload.namespace,
         name=workload.name,
         uid=workload.key.uid,
-        position=explained.position,
-        queue_length=explained.queue_length,
         behind=explained.behind,
         changes=explained.changes,
         problem=None if problem is None else bodies.ReasonBody(code=problem.code, message=problem.message),

@@ -38,7 +38,7 @@ async def test_what_is_wrong_with_a_workload_that_has_its_seats_is_explained(
     ask: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = bodies.ReasonBody(code="NotReady", message="2 of 2 pods missing since noon: …")
-    bert = {"kind": "vcjob", "name": "bert", "uid": "bert-uid", "position": None, "changes": ()}
+    bert = {"kind": "vcjob", "name": "bert", "uid": "bert-uid", "changes": ()}
     outlook = structs.replace(fake_reader.OUTLOOK, **bert, problem=problem)
     monkeypatch.setattr(fake_reader, "OUTLOOK", outlook)
 

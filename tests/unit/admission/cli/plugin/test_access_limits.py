@@ -143,7 +143,7 @@ async def test_a_limit_is_set_although_its_effect_is_not_known(
         ("--max-run-time soon", "found 'soon', expected a duration such as 90m, 4h, 1h30m or 2d."),
         ("--max-gang 0", "0 is not in the range 1<=x<=1000000"),
         ("--max-pending -1", "-1 is not in the range"),
-        ("--max-per-user 8", "--max-per-user: found '8', expected NAME=AMOUNT[,…]: gpu=8,cpu=128"),
+        ("--max-per-user 8", "--max-per-user: found '8', expected NAME=AMOUNT[,…]: gpu=32,cpu=128"),
         ("--max-per-user gpx=8", "found resource 'gpx', expected gpu, cpu, memory"),
         ("--max-per-user gpu=8,gpu=9", f"--max-per-user: found {GPU} twice, expected it once."),
     ],

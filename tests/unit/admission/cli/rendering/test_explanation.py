@@ -6,7 +6,6 @@ from admission.cli.output import Output
 from admission.cli.rendering.explanation import is_suspended, workload_text
 from queues.read_api import bodies
 from tests.fakes.read_api.fake_lists import ENDED
-from tests.fakes.read_api.fake_outlooks import OUTLOOK
 
 
 def admission(number: int, begins: str, ends: str, seats: int) -> bodies.AdmissionBody:
@@ -84,18 +83,3 @@ def test_what_an_admission_gave_back_is_told_in_the_words_of_events() -> None:
     )
     told = workload_text(story, Output()).split("History\n")[1].splitlines()
     assert [line.split("   ")[-1] for line in told[1:]] == ["evicted: 1 seat", "failed: 1 seat"]
-
-
-def test_a_place_is_counted_as_the_list_of_waiting_work_counts_it() -> None:
-    given = {"state": "pending", "position": 6, "queue_length": 6, "position_by": "arrival", "reason": None}
-    one = msgspec.structs.replace(ENDED, **given)
-    tried = msgspec.structs.replace(OUTLOOK, position=4, queue_length=4)
-
-    def state(outlook: bodies.OutlookBody | None) -> str:
-        return workload_text(msgspec.structs.replace(one, outlook=outlook), Output())
-
-    assert "waiting, place 6 of 6 in queue dev, counted by arrival\n" in state(tried)
-    assert "waiting, place 6 of 6 in queue dev\n" in state(
-        msgspec.structs.replace(tried, position=6, queue_length=6)
-    )
-    assert "waiting, place 6 of 6 in queue dev, counted by arrival\n" in state(None)
