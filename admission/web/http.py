@@ -5,9 +5,9 @@ import base64
 import errno
 import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -37,8 +37,10 @@ _LONGEST_PLACE: Final = 8192
 #: Seconds between attempts at a port that the process before still holds, and how many there are.
 _PORT_PAUSE: Final = 0.1
 _PORT_ATTEMPTS: Final = 50
-#: Seconds since the epoch: the year 3000.
-_LATEST: Final = 32_503_680_000
+#: Seconds since the epoch: the year 9999; what comes after cannot be written.
+LATEST: Final = 253_402_300_799
+#: How times are written, for people.
+TIMES: Final = "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01"
 #: For users who may not see what is in a namespace.
 OTHER_NAMESPACE: Final = (
     "-n NAMESPACE asks about another namespace. An administrator of this one can grant that right by RBAC."
@@ -110,16 +112,19 @@ def whole_number(name: str, text: str, most: int) -> int:
     return int(text)
 
 
-def time_of(name: str, text: str) -> float:
-    """A parameter that is a time, in seconds since the epoch. Raises BadQuery: none, without its zone, or one at which
-    nothing was recorded (before 1970, or after 3000)."""
+def time_of(name: str, given: Mapping[str, str]) -> int | None:
+    """A parameter as seconds since the epoch. None if it is not given. Raises BadQuery."""
+    said = given.get(name)
+    if not said:
+        return None
     try:
-        found = datetime.fromisoformat(text)
-        if found.tzinfo is not None and 0 <= found.timestamp() <= _LATEST:
-            return found.timestamp()
+        moment = datetime.fromisoformat(said)
+        seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
-        pass
-    raise BadQuery(f"{name} is {text[:100]!r}", expected="a time with its zone, as 2026-11-21T10:00:00Z")
+        seconds = -1
+    if not 0 <= seconds <= LATEST:
+        raise BadQuery(f"{name} is {said[:80]!r}", expected=TIMES)
+    return seconds
 
 
 def flag(name: str, text: str | None) -> bool:

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from admission.web.http import BadQuery, whole_number
+from admission.web.http import TIMES, BadQuery, time_of, whole_number
 from admission.web.overview import names_alike, path_upwards
 from admission.web.reader import Sight, UnknownName
-from admission.web.usage_report import TIMES, time_of
 from queues.quota.queue import ROOT
 from queues.read_api.usage import SeriesBody, TimeSeriesList
 from queues.resources import scale

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Meta
 
-from admission.web.http import BadQuery, place_in, text_of_place, whole_number
+from admission.web.http import LATEST, TIMES, BadQuery, place_in, text_of_place, time_of, whole_number
 from admission.web.overview import names_alike, path_upwards
 from admission.web.reader import Sight, UnknownName
 from queues.quota.queue import ROOT
@@ -27,10 +26,6 @@ from queues.text_format import rfc3339
 #: Lines in one answer: unless asked otherwise, and at most. Each page is added up anew.
 USUAL_PAGE: Final = 1000
 LARGEST_PAGE: Final = 10_000
-#: How times are written, for people.
-TIMES: Final = "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01"
-#: The year 9999: what comes after cannot be written.
-_LAST: Final = 253_402_300_799
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,28 +69,13 @@ def usage_request(given: Mapping[str, str]) -> UsageRequest:
     limit = whole_number("limit", given.get("limit") or str(USUAL_PAGE), LARGEST_PAGE)
     return UsageRequest(
         begins=begins,
-        ends=_LAST if ends is None else ends,
+        ends=LATEST if ends is None else ends,
         by=by,
         resource=resource,
         queue=given.get("queue") or None,
         limit=limit,
         after=after,
     )
-
-
-def time_of(name: str, given: Mapping[str, str]) -> int | None:
-    """A parameter as seconds since the epoch. None if it is not given. Raises BadQuery."""
-    said = given.get(name)
-    if not said:
-        return None
-    try:
-        moment = datetime.fromisoformat(said)
-        seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-    except (ValueError, OverflowError):
-        seconds = -1
-    if not 0 <= seconds <= _LAST:
-        raise BadQuery(f"{name} is {said[:80]!r}", expected=TIMES)
-    return seconds
 
 
 def _columns(said: str) -> frozenset[UsageColumn]:
@@ -112,7 +92,7 @@ def _columns(said: str) -> frozenset[UsageColumn]:
 class _Page(NamedTuple):
     """The end of the period, and the key of the last line, of the page before."""
 
-    ends: Annotated[int, Meta(ge=0, le=_LAST)]
+    ends: Annotated[int, Meta(ge=0, le=LATEST)]
     key: tuple[StorableText, ...]
 
 

@@ -22,7 +22,7 @@ def limit_of(query: Mapping[str, str]) -> int:
 
 def listing_of(query: Mapping[str, str], namespace: str | None) -> Listing:
     """Which workloads are asked for. Raises BadQuery."""
-    since = query.get("since") or None
+    since = time_of("since", query)
     states = [state for state in (query.get("state") or "").split(",") if state]
     if wrong := [state for state in states if state not in STATES]:
         raise BadQuery(
@@ -35,7 +35,7 @@ def listing_of(query: Mapping[str, str], namespace: str | None) -> Listing:
         )
     return Listing(
         states=tuple(states) or (_LIVE if since is None else STATES),
-        since=0 if since is None else int(time_of("since", since)),
+        since=since or 0,
         namespace=namespace,
         user=_name(query, "user"),
     )
@@ -43,9 +43,9 @@ def listing_of(query: Mapping[str, str], namespace: str | None) -> Listing:
 
 def decisions_of(query: Mapping[str, str], now: int) -> DecisionQuestion:
     """Which decisions are asked for; without ``since`` those of the last day. Raises BadQuery."""
-    since = query.get("since") or None
+    since = time_of("since", query)
     return DecisionQuestion(
-        since=max(0, now - _DAY) if since is None else int(time_of("since", since)),
+        since=max(0, now - _DAY) if since is None else since,
         after=numbered_place(query.get("continue")),
         namespace=query.get("namespace") or None,
     )
