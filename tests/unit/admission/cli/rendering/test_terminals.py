@@ -78,7 +78,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         ("queues", ("1.33", "closed", "DESERVED")),
         ("queues --resource cpu", ("96", "128", "WAITING")),
         ("events -A", ("Preempted", "admit", "4 seats", "TIME")),
-        ("who", ("GPU-HOURS(7d)", "runner", "RUNNING")),
+        ("who", ("GPU", "runner", "RUNNING")),
         ("quota show research-foundation-models", ("USED", "gpu", "72h")),
         ("quota history team-a", ("lent to team-b for the demo", "deserved[", "AFTER")),
     ],
