@@ -5,6 +5,7 @@ They fail, and never skip, when something is missing: a green run has tried ever
 
 import itertools
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ from queues.sql.embedded.server import EmbeddedPostgres
 from tests.waiting import LIMIT
 
 TEMPLATE = "muster_template"
+#: Where Linux keeps files in memory, and bytes that must be free there: for the servers of all test processes.
+MEMORY, ROOM = Path("/dev/shm"), 2**31
 _numbers = itertools.count(1)
 
 
@@ -71,12 +74,19 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres
     if (address := request.config.getoption("--postgres")) is not None:
         yield GivenServer(address)
         return
-    state = StateDirectory.fresh()
-    server = EmbeddedPostgres()
+    state = StateDirectory.fresh(_in_memory())
+    server = EmbeddedPostgres({"max_wal_size": "128MB"})
     server.start(state.path / "db", durable=False, patience=LIMIT)
     yield server
     server.stop(discard=True)
     state.close()
+
+
+def _in_memory() -> Path | None:
+    """A folder whose files are in memory: on a disk, to copy a database takes ten times as long. None: no room."""
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM:
+        return None
+    return MEMORY / f"muster-{os.getuid()}"
 
 
 @pytest_asyncio.fixture(scope="session")
