@@ -1,78 +1,90 @@
-"""Writes the pages of ``docs/reference`` that follow from tables in the code.
+"""Writes the pages of ``docs/reference`` that follow from tables in the code, by the templates in ``deploy/pages``.
 
     python -m deploy.reference_pages
 
 A test compares them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader
 
 from admission.agent.xids import XIDS, Xid, XidClass
-from deploy.cli_page import cli_page
-from deploy.kinds_page import kinds_page
-from deploy.metrics_page import metrics_page
+from admission.figures import catalogue
+from deploy.cli_page import cli_values
+from queues.api.crd import crds
 from queues.api.metadata_keys import TABLES
-from queues.api.validation.scheduler_fields import scheduler_page
+from queues.api.validation.scheduler_fields import FIELDS
 
 DOCS = Path(__file__).parents[1] / "docs"
-_XIDS_HEAD: Final = """\
-# XIDs
-
-<!-- Written by `python -m deploy.reference_pages` from admission/agent/xids.toml; do not edit. -->
-
-Error codes of NVIDIA's driver, and what each means for the device that has it. [Health](health.md#xids)
-tells what the node agent does by class, and when it is over. A code that is not here is of class `unknown`.
-
-| XIDs | class | meaning | source |
-|---|---|---|---|
-"""
+#: Fields of objects that are not shown: they are the same in every kind.
+_OF_ALL_KINDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def pages() -> dict[str, str]:
     """Path below ``docs`` → content."""
     return {
-        "reference/annotations.md": annotations_page(),
-        "reference/cli.md": cli_page(),
-        "reference/kinds.md": kinds_page(),
-        "reference/metrics.md": metrics_page(),
-        "reference/scheduler-fields.md": scheduler_page(),
-        "reference/xids.md": xids_page(),
+        "reference/annotations.md": _rendered("annotations", tables=TABLES),
+        "reference/cli.md": _rendered("cli", **cli_values()),
+        "reference/kinds.md": _rendered("kinds", definitions=crds(), fields_of=_fields_of, type_of=_type_of),
+        "reference/metrics.md": _rendered("metrics", catalogue=catalogue),
+        "reference/scheduler-fields.md": _rendered("scheduler-fields", fields=FIELDS),
+        "reference/xids.md": _rendered("xids", groups=_xid_groups()),
     }
 
 
-def annotations_page() -> str:
-    """The page of all labels and annotations."""
+def _rendered(page: str, **values: Any) -> str:
     folder = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader(Path(__file__).with_name("pages")),
         autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return folder.get_template("annotations.md.j2").render(tables=TABLES)
+    folder.filters["code"] = "`{}`".format
+    return folder.get_template(f"{page}.md.j2").render(values)
 
 
-def xids_page() -> str:
-    """The page of the XIDs that the node agent knows, from its table."""
-    groups = [list(group) for _, group in groupby(sorted(XIDS.values(), key=_alike), key=_alike)]
-    ordered = sorted(
-        groups, key=lambda group: (list(XidClass).index(group[0].xid_class), min(each.code for each in group))
-    )
-    return _XIDS_HEAD + "".join(map(_row, ordered))
+def _xid_groups() -> list[list[Xid]]:
+    """XIDs that the node agent knows, those together that mean the same."""
+    ordered = sorted(XIDS.values(), key=lambda known: (*_alike(known), known.code))
+    groups = [list(group) for _, group in groupby(ordered, key=_alike)]
+    return sorted(groups, key=lambda group: (list(XidClass).index(group[0].xid_class), group[0].code))
 
 
 def _alike(known: Xid) -> tuple[str, str, str]:
     return known.xid_class, known.meaning, known.source
 
 
-def _row(group: Sequence[Xid]) -> str:
-    codes = ", ".join(str(code) for code in sorted(each.code for each in group))
-    return f"| {codes} | `{group[0].xid_class}` | {group[0].meaning} | {group[0].source} |\n"
+def _fields_of(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The fields of a kind with their schemas, each followed by those inside of it."""
+    for name, field in schema.get("properties", {}).items():
+        if not path and name in _OF_ALL_KINDS:
+            continue
+        inside = f"{path}.{name}" if path else name
+        yield inside, field
+        if field.get("type") == "array":
+            yield from _fields_of(field.get("items", {}), f"{inside}[]")
+        else:
+            yield from _fields_of(field, inside)
+
+
+def _type_of(field: Mapping[str, Any]) -> str:
+    if field.get("x-kubernetes-int-or-string"):
+        return "quantity"
+    if choices := field.get("enum"):
+        return " or ".join(f"`{each}`" for each in choices if each)
+    if field.get("type") == "array":
+        return f"list of {_type_of(field.get('items', {}))}"
+    if "additionalProperties" in field:
+        return f"map of {_type_of(field['additionalProperties'])}"
+    kind = str(field.get("type", "object"))
+    low, high = field.get("minimum"), field.get("maximum")
+    bounds = f" ≥ {low}" if low is not None else ""
+    return kind + bounds + (f" ≤ {high}" if high is not None else "")
 
 
 def main() -> None:

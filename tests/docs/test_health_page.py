@@ -6,7 +6,7 @@ from pathlib import Path
 from admission.agent.health import ConditionType, conditions, problems
 from admission.agent.readings import RecoveryAction
 from admission.agent.xids import XIDS, XidClass
-from deploy.reference_pages import xids_page
+from deploy.reference_pages import pages
 from tests.builders.node_agents.device_readings import device
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/health.md").read_text(encoding="utf-8")
@@ -62,7 +62,7 @@ def test_every_xid_of_the_table_is_on_its_page_once() -> None:
         (int(code), xid_class.strip("`"))
         for codes, xid_class, *_ in (
             [cell.strip() for cell in line.strip("|").split("|")]
-            for line in xids_page().splitlines()
+            for line in pages()["reference/xids.md"].splitlines()
             if line.startswith("| ") and line[2].isdigit()
         )
         for code in codes.split(",")

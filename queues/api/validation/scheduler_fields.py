@@ -47,9 +47,6 @@ class _Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fields: tuple[SchedulerField, ...]
     in_tree: frozenset[str]
     not_about_nodes: Mapping[str, frozenset[str]]
-    #: What the page says before and after the fields.
-    page_head: str
-    page_tail: str
 
 
 _TABLES: Final = msgspec.toml.decode(
@@ -98,9 +95,3 @@ def other_scheduler(
 
 def _reported(path: str, found: str, field: str) -> Violation:
     return Violation(path, found, f"none: {_SAYS[field]}", tolerable=True)
-
-
-def scheduler_page() -> str:
-    """The page ``docs/reference/scheduler-fields.md``."""
-    rows = (f"| `{field.path}` | {field.plugin} | {field.handling} | {field.says} |\n" for field in FIELDS)
-    return _TABLES.page_head + "".join(rows) + _TABLES.page_tail
