@@ -11,11 +11,16 @@ from pathlib import Path
 
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from admission.kube.webhook.certificates import CertificatePair, draft_certificate, general_name, key_usage
+from admission.kube.webhook.certificates import (
+    CertificatePair,
+    common_name,
+    signed_certificate,
+    uses_of_server,
+)
 
 #: Longer than any local cluster lives.
 LIFETIME = datetime.timedelta(days=365)
@@ -37,40 +42,26 @@ class Authority:
         key_file, certificate_file = folder / "ca.key", folder / "ca.crt"
         if certificate_file.exists():
             return cls(CertificatePair.parse(certificate_file.read_bytes(), key_file.read_bytes()))
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        draft = _draft(subject, subject, key, signer=key, is_authority=True)
-        made = CertificatePair(draft.sign(key, hashes.SHA256()), key)
+        made = signed_certificate(common_name(name), None, _now(), LIFETIME, skew=SKEW)
         write_pair(folder, "ca", made)
         return cls(made)
 
     def server(self, *names: str) -> CertificatePair:
         """A certificate for a server reached by these names and addresses."""
-        alternatives = x509.SubjectAlternativeName([general_name(name) for name in names])
-        return self._issue(names[0], (), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+        return self._issue(common_name(names[0]), uses_of_server(names))
 
     def client(self, user: str, groups: Sequence[str] = ()) -> CertificatePair:
         """A client certificate of this user."""
-        return self._issue(user, groups, ExtendedKeyUsageOID.CLIENT_AUTH)
+        organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+        subject = x509.Name([*organizations, *common_name(user)])
+        return self._issue(subject, (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]),))
 
-    def _issue(
-        self,
-        common_name: str,
-        organizations: Sequence[str],
-        usage: x509.ObjectIdentifier,
-        alternatives: x509.SubjectAlternativeName | None = None,
-    ) -> CertificatePair:
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name(
-            [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
-            + [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
-        )
-        issuer = self._pair.certificate.subject
-        draft = _draft(subject, issuer, key, signer=self._pair.key, is_authority=False)
-        draft = draft.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        if alternatives is not None:
-            draft = draft.add_extension(alternatives, critical=False)
-        return CertificatePair(draft.sign(self._pair.key, hashes.SHA256()), key)
+    def _issue(self, subject: x509.Name, uses: Sequence[x509.ExtensionType]) -> CertificatePair:
+        return signed_certificate(subject, self._pair, _now(), LIFETIME, skew=SKEW, uses=uses)
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)  # noqa: TID251 - a certificate has a date
 
 
 def write_pair(folder: Path, name: str, pair: CertificatePair) -> None:
@@ -136,24 +127,3 @@ def write_private(path: Path, content: bytes) -> None:
     with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(content)
     draft.replace(path)
-
-
-def _draft(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    *,
-    signer: ec.EllipticCurvePrivateKey,
-    is_authority: bool,
-) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)  # noqa: TID251 - a certificate has a date
-    # Python 3.13 and newer accept no certificate without the two key identifiers.
-    return (
-        draft_certificate(subject, issuer, key, now, LIFETIME, SKEW)
-        .add_extension(x509.BasicConstraints(is_authority, 0 if is_authority else None), critical=True)
-        .add_extension(key_usage(signs_certificates=is_authority), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
-        )
-    )

@@ -155,50 +155,39 @@ def _settled(authorities: Sequence[CertificatePair], now: datetime, lifetimes: L
 
 
 def _authority(now: datetime, lifetimes: Lifetimes) -> CertificatePair:
-    key = ec.generate_private_key(ec.SECP256R1())
     # A name of its own: a verifier must find the right one of several authorities.
-    name = _name(f"muster-webhook-ca-{x509.random_serial_number():x}"[:64])
-    draft = (
-        draft_certificate(name, name, key, now, lifetimes.authority, lifetimes.skew)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(key_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-    return CertificatePair(draft.sign(key, hashes.SHA256()), key)
+    name = common_name(f"muster-webhook-ca-{x509.random_serial_number():x}"[:64])
+    return signed_certificate(name, None, now, lifetimes.authority, skew=lifetimes.skew)
 
 
 def _serving(
     authority: CertificatePair, names: frozenset[str], now: datetime, lifetimes: Lifetimes
 ) -> CertificatePair:
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = _name("muster-webhook")
     # Never longer than the authority that signs it.
     life = min(lifetimes.serving, authority.certificate.not_valid_after_utc - now)
-    draft = (
-        draft_certificate(subject, authority.certificate.subject, key, now, life, lifetimes.skew)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(
-            x509.SubjectAlternativeName([general_name(name) for name in sorted(names)]), critical=False
-        )
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False
-        )
+    uses = uses_of_server(sorted(names))
+    return signed_certificate(
+        common_name("muster-webhook"), authority, now, life, skew=lifetimes.skew, uses=uses
     )
-    return CertificatePair(draft.sign(authority.key, hashes.SHA256()), key)
 
 
-def draft_certificate(
+def signed_certificate(
     subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
+    authority: CertificatePair | None,
     now: datetime,
     life: timedelta,
+    *,
     skew: timedelta,
-) -> x509.CertificateBuilder:
-    """A certificate to be signed, valid from ``skew`` before ``now``."""
-    return (
+    uses: Iterable[x509.ExtensionType] = (),
+) -> CertificatePair:
+    """A certificate of a new key, valid from ``skew`` before ``now``. ``uses``: what it is good for.
+
+    ``authority``: what signs it. None for an authority itself, which signs end certificates only.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    is_authority = authority is None
+    issuer, signer = (subject, key) if authority is None else (authority.certificate.subject, authority.key)
+    draft = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
@@ -206,10 +195,28 @@ def draft_certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - skew)
         .not_valid_after(now + life)
+        .add_extension(x509.BasicConstraints(is_authority, 0 if is_authority else None), critical=True)
+        .add_extension(_key_usage(signs_certificates=is_authority), critical=True)
+        # Python 3.13 and newer accept no certificate without the two key identifiers.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
+    )
+    for use in uses:
+        draft = draft.add_extension(use, critical=False)
+    return CertificatePair(draft.sign(signer, hashes.SHA256()), key)
+
+
+def uses_of_server(names: Iterable[str]) -> tuple[x509.ExtensionType, ...]:
+    """What the certificate of a server is good for that is reached by these host names and addresses."""
+    return (
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+        x509.SubjectAlternativeName([_general_name(name) for name in names]),
     )
 
 
-def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     """The key usage of an authority, or of an end certificate."""
     return x509.KeyUsage(
         digital_signature=True,
@@ -224,11 +231,12 @@ def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+def common_name(name: str) -> x509.Name:
+    """A subject that has nothing but its name."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def general_name(name: str) -> x509.GeneralName:
+def _general_name(name: str) -> x509.GeneralName:
     """A host name or an address as a subject alternative name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
