@@ -38,14 +38,10 @@ class DrawnRunTimes:
         if isinstance(about, Workload):
             key, declared, likeness = about.key, about.run_time, Likeness.of_workload(about)
         else:
-            key, declared, likeness = (
-                about.workload,
-                None,
-                Likeness.of_admission(about, self.image_of(about.workload)),
-            )
-        if declared is not None:
-            return self.run_times.total(likeness, 0, declared, ran)
-        return self.run_times.total(likeness, self._share(key, likeness), None, ran)
+            key, declared = about.workload, None
+            likeness = Likeness.of_admission(about, self.image_of(key))
+        share = self._share(key, likeness) if declared is None else 0
+        return self.run_times.total(likeness, share, declared, ran)
 
     def _share(self, key: WorkloadKey, likeness: Likeness) -> int:
         """Half of what makes a run long or short is common to all workloads that are alike."""

@@ -5,12 +5,13 @@ runs counts as well. Beyond what was ever seen, and where nothing was seen, hold
 time runs for as long again, give or take an hour, in the middle of all cases.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
+from operator import neg
 from typing import Final, NamedTuple, TypeVar
 
 from queues.admissions import Admission
@@ -170,15 +171,10 @@ class Survival:
         wanted = 1 - (share + 0.5) / SHARES
         first = bisect_right(self.seconds, ran)
         now = self.survives[first - 1] if first else 1.0
-        low, high = first, len(self.seconds)
-        while low < high:
-            middle = (low + high) // 2
-            if self.survives[middle] <= wanted * now:
-                high = middle
-            else:
-                low = middle + 1
-        if low < len(self.seconds):
-            return max(self.seconds[low], ran + 1)
+        # The parts descend.
+        end = bisect_left(self.survives, -wanted * now, first, key=neg)
+        if end < len(self.seconds):
+            return max(self.seconds[end], ran + 1)
         last = max(ran, self.every[-1] if self.every else 0)
         left = self.survives[-1] / now if first < len(self.seconds) else 1.0
         return max(ran + 1, min(LONGEST + ran, int((last + PRIOR_MEDIAN) * left / wanted - PRIOR_MEDIAN)))
