@@ -3,16 +3,12 @@
 Only these tests need it, so ``make kubernetes`` does not build it, and it has a folder of its own in the cache.
 """
 
-import os
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import Final
 
-from deploy.local.kubernetes import Binary, build_missing, fits, folder_of
-from deploy.local.processes import die_with_parent
-from queues.errors import MusterError
+from deploy.local.kubernetes import Binary, build_missing, find, folder_of, main
 
 HELM: Final = "4.3.1"
 BINARY: Final = Binary(
@@ -28,25 +24,9 @@ BINARY: Final = Binary(
 def helm() -> Path:
     """The program, built if there is none. Raises GoNotFound, BuildFailed."""
     folder = folder_of(f"helm-{HELM}", (BINARY,))
-    on_path = shutil.which(BINARY.name)
-    if on_path and fits(BINARY, Path(on_path)):
-        return Path(on_path)
-    cached = folder / BINARY.name
-    if not os.access(cached, os.X_OK):
-        build_missing((BINARY,), folder, "about 5 minutes on 2 cores, once")
-    return cached
-
-
-def main() -> int:
-    """Find or build it, then say where it is."""
-    die_with_parent()
-    try:
-        print("Helm", HELM, "is", helm())
-    except MusterError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    time_taken = "about 5 minutes on 2 cores, once"
+    return find(BINARY, folder) or build_missing((BINARY,), folder, time_taken)[BINARY.name]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(lambda: f"Helm {HELM} is {helm()}"))

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,15 +152,18 @@ def fits(binary: Binary, path: Path) -> bool:
     return printed.returncode == 0 and re.search(binary.says, printed.stdout + printed.stderr) is not None
 
 
-def find(binary: Binary) -> Path | None:
-    """A program of the wanted version on this machine: in KUBEBUILDER_ASSETS, PATH or the cache, in this order."""
+def find(binary: Binary, cache: Path | None = None) -> Path | None:
+    """A program of the wanted version on this machine: in KUBEBUILDER_ASSETS, PATH or the cache, in this order.
+
+    ``cache``: the folder in the cache. None for that of the control plane.
+    """
     named = os.environ.get("KUBEBUILDER_ASSETS")
     on_path = shutil.which(binary.name)
     for folder in (named, on_path and os.path.dirname(on_path)):
         if folder and fits(binary, Path(folder, binary.name)):
             return Path(folder, binary.name)
     # What is in the cache was checked before it was put there.
-    cached = cache_folder() / binary.name
+    cached = (cache or cache_folder()) / binary.name
     return cached if os.access(cached, os.X_OK) else None
 
 
@@ -168,14 +171,13 @@ def binaries() -> dict[str, Path]:
     """Every program by its name, building those that are missing. Raises UnknownRelease, GoNotFound, BuildFailed."""
     if RELEASE.version != KUBERNETES:
         raise UnknownRelease(version=KUBERNETES, known=", ".join(each.version for each in RELEASES))
-    found = {binary.name: find(binary) for binary in BINARIES}
-    missing = [binary for binary in BINARIES if found[binary.name] is None]
-    if missing:
+    found = {binary.name: path for binary in BINARIES if (path := find(binary)) is not None}
+    if missing := [binary for binary in BINARIES if binary.name not in found]:
         found |= build_missing(missing, cache_folder(), "about 7 minutes on 2 cores, once")
-    return {name: path for name, path in found.items() if path is not None}
+    return found
 
 
-def build_missing(missing: Sequence[Binary], folder: Path, time_taken: str) -> dict[str, Path | None]:
+def build_missing(missing: Sequence[Binary], folder: Path, time_taken: str) -> dict[str, Path]:
     """Build programs into a folder of the cache. Raises GoNotFound, BuildFailed."""
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder / ".lock"):
@@ -273,18 +275,21 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def main() -> int:
-    """Find or build all programs, then say where they are."""
+def main(where: Callable[[], str]) -> int:
+    """Find or build programs, then say where they are, in the words of ``where``."""
     die_with_parent()
     try:
-        found = binaries()
+        print(where())
     except MusterError as error:
         _say(str(error))
         return 1
-    folders = sorted({str(path.parent) for path in found.values()})
-    print("Kubernetes", KUBERNETES, "is in", ", ".join(folders))
     return 0
 
 
+def _where() -> str:
+    folders = sorted({str(path.parent) for path in binaries().values()})
+    return f"Kubernetes {KUBERNETES} is in {', '.join(folders)}"
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(_where))
