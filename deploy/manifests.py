@@ -109,18 +109,17 @@ def objects() -> dict[str, list[Document]]:
 def files() -> dict[str, str]:
     """Path below ``deploy/chart`` → content. Raises NotInManifest."""
     plain = objects()
-    texts = {
-        **{name: _template(documents) for name, documents in plain.items()},
-        "rbac-controller": _template(plain["rbac-controller"], _purposes(CONTROLLER)),
-    }
     agent_rights = _template(plain["rbac-agent"], _purposes(AGENT))
     provisioning = _template(plain["provisioning"], _purposes(PROVISIONING))
-    texts |= {
+    texts = {
+        "rbac-controller": _template(plain["rbac-controller"], _purposes(CONTROLLER)),
+        "rbac-people": _template(plain["rbac-people"]),
         "rbac-agent": _only_if(".Values.agent.enabled", agent_rights),
         "provisioning": _only_if(".Values.provisioning.enabled", provisioning),
-        "policies-gate": _with_schedulers(texts["policies-gate"]),
-        "policies-webhooks": _with_ca_injection(texts["policies-webhooks"]),
-        "read-api": _with_ca_injection(texts["read-api"]),
+        "policies-gate": _with_schedulers(_template(plain["policies-gate"])),
+        "policies-guard": _template(plain["policies-guard"]),
+        "policies-webhooks": _with_ca_injection(_template(plain["policies-webhooks"])),
+        "read-api": _with_ca_injection(_template(plain["read-api"])),
     }
     return {
         **{f"crds/{name}": text for name, text in crd_files().items()},
