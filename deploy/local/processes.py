@@ -12,13 +12,14 @@ import shutil
 import signal
 import socket
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from queues.errors import MusterError
+from queues.sql.embedded.programs import own_folder
+from queues.sql.embedded.supervised import hold_lock
 from queues.sql.embedded.supervisor import when_parent_dies
 
 LOCK = "lock"
@@ -29,11 +30,6 @@ _ports: Final = secrets.SystemRandom()
 
 class DirectoryInUse(MusterError):
     """{directory} belongs to another running process. Stop that one, or name another directory."""
-
-
-class DirectoryNotOurs(MusterError):
-    """{directory} belongs to another user or can be written by others, so Muster does not use it.
-    Remove it, or set TMPDIR."""
 
 
 def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
@@ -74,7 +70,7 @@ class StateDirectory:
         """A directory that stays. Waits a little for the end of a previous owner that was just killed."""
         path = path.resolve()
         path.mkdir(parents=True, exist_ok=True)
-        lock = _lock(path / LOCK, patience)
+        lock = hold_lock(path / LOCK, patience)
         if lock is None:
             raise DirectoryInUse(directory=path)
         return cls(path, lock, temporary=False)
@@ -91,7 +87,7 @@ class StateDirectory:
             path = runs / secrets.token_hex(4)
             # Other users may pass through but not list it: some servers must not run as root.
             path.mkdir(mode=0o711)
-            lock = _lock(path / LOCK, 0)
+            lock = hold_lock(path / LOCK, 0)
         assert lock is not None, "no other process knows this name yet"
         return cls(path, lock, temporary=True)
 
@@ -113,12 +109,7 @@ class StateDirectory:
 
 def default_runs() -> Path:
     """The folder of fresh directories: of this user alone, with a short path."""
-    runs = Path(tempfile.gettempdir()) / f"muster-{os.getuid()}"
-    runs.mkdir(mode=0o711, exist_ok=True)
-    status = runs.lstat()
-    if runs.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise DirectoryNotOurs(directory=runs)
-    return runs
+    return own_folder(Path(tempfile.gettempdir()) / f"muster-{os.getuid()}")
 
 
 @contextmanager
@@ -131,22 +122,7 @@ def _sweeping(runs: Path) -> Iterator[None]:
 
 
 def _remove_if_stale(directory: Path) -> None:
-    lock = _lock(directory / LOCK, 0)
+    lock = hold_lock(directory / LOCK, 0)
     if lock is not None:
         shutil.rmtree(directory, ignore_errors=True)
         os.close(lock)
-
-
-def _lock(path: Path, patience: float) -> int | None:
-    file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                os.close(file)
-                return None
-            time.sleep(0.05)
-        else:
-            return file

@@ -7,7 +7,6 @@ under ``/var/tmp``. Nothing outside our own folders changes its permissions.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -21,7 +20,7 @@ from urllib.parse import quote
 
 from queues.errors import DatabaseError
 from queues.sql.embedded.programs import ELSEWHERE, Runner, find, own_folder, reachable
-from queues.sql.embedded.supervised import ProcessDidNotStart, Program, SupervisedProcess
+from queues.sql.embedded.supervised import ProcessDidNotStart, Program, SupervisedProcess, hold_lock
 
 #: The database's superuser. There is no password: the socket's folder is the protection.
 USER = "muster"
@@ -58,7 +57,9 @@ class EmbeddedPostgres:
         self._directory = directory.resolve()
         self._durable, self._patience = durable, patience
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._lock = _hold(self._directory)
+        self._lock = hold_lock(self._directory / "lock", PREDECESSOR)
+        if self._lock is None:
+            raise PostgresDirectoryInUse(directory=self._directory)
         try:
             self._runner = Runner.choose()
             self._home = _home(self._directory, self._runner)
@@ -231,19 +232,3 @@ def _sweep_elsewhere() -> None:
     for note in ELSEWHERE.glob(f"muster-postgres-*/{OF}"):
         if note.parent.stat().st_uid == os.geteuid() and not Path(note.read_text()).exists():
             shutil.rmtree(note.parent, ignore_errors=True)
-
-
-def _hold(directory: Path) -> int:
-    """Lock a directory, waiting a little for the end of a predecessor that was just killed."""
-    file = os.open(directory / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + PREDECESSOR
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(file)
-                raise PostgresDirectoryInUse(directory=directory) from None
-            time.sleep(0.02)
-        else:
-            return file

@@ -1,11 +1,13 @@
 """Child processes that never outlive this one, whatever ends it, from whichever thread they are started."""
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,3 +136,22 @@ def _end(process: "subprocess.Popen[bytes]", patience: float = MARGIN) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def hold_lock(path: Path, patience: float) -> int | None:
+    """Lock a file, for ``Program.lock`` or for as long as it is open.
+
+    Waits up to ``patience`` seconds for the end of a holder that was just killed. None if the file stays locked.
+    """
+    file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(file)
+                return None
+            time.sleep(0.02)
+        else:
+            return file

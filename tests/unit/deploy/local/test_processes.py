@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.processes import DirectoryInUse, DirectoryNotOurs, StateDirectory, default_runs
+from deploy.local.processes import DirectoryInUse, StateDirectory, default_runs
+from queues.sql.embedded.programs import UnsafeFolder
 from queues.sql.embedded.supervised import ProcessDidNotStart, Program, SupervisedProcess
 from tests.waiting import LIMIT, alive, until
 
@@ -194,5 +195,5 @@ def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path, monkeypatch:
     folder = tmp_path / f"muster-{os.getuid()}"
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(DirectoryNotOurs):
+    with pytest.raises(UnsafeFolder):
         default_runs()
