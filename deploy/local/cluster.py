@@ -7,7 +7,7 @@ only, and goes with the process that started it. Methods block; call them from a
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -121,20 +121,15 @@ class LocalCluster:
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig of another user. RBAC decides what the user may do: without bindings next to nothing."""
-        name = re.sub(r"[^A-Za-z0-9_.-]", "-", user)
-        path = self.directory / "kubeconfigs" / f"{name}.kubeconfig"
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        self._write_kubeconfig(path, user, groups)
-        return path
+        return self._write_kubeconfig(self._kubeconfig_of(user), user, groups)
 
     def kubeconfig_by_token(self, name: str, token: str) -> Path:
         """A kubeconfig of the user that a token names."""
-        path = self.directory / "kubeconfigs" / f"{name}.kubeconfig"
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_kubeconfig(
-            path, server=self.url, authority=self._authority.pem, user=name, credentials={"token": token}
-        )
-        return path
+        return self._write_access(self._kubeconfig_of(name), name, {"token": token})
+
+    def _kubeconfig_of(self, user: str) -> Path:
+        name = re.sub(r"[^A-Za-z0-9_.-]", "-", user)
+        return self.directory / "kubeconfigs" / f"{name}.kubeconfig"
 
     def client(self) -> LocalClient:
         """A client of the administrator, for one thread at a time. The caller closes it."""
@@ -197,7 +192,7 @@ class LocalCluster:
 
     def _prepare(self, binaries: dict[str, Path]) -> None:
         self._places = Places(root=self.directory, binaries=binaries, api_port=free_port())
-        for folder in ("log", "pki", "pki/front-proxy", "etcd"):
+        for folder in ("log", "pki", "pki/front-proxy", "etcd", "kubeconfigs"):
             (self.directory / folder).mkdir(mode=0o700, exist_ok=True)
         pki = self._places.pki
         self._authority = Authority.in_folder(pki)
@@ -209,15 +204,13 @@ class LocalCluster:
             pki, "api-server", self._authority.server("127.0.0.1", "localhost", *service_names, "10.96.0.1")
         )
 
-    def _write_kubeconfig(self, path: Path, user: str, groups: Sequence[str]) -> None:
-        pair = self._authority.client(user, groups)
-        write_kubeconfig(
-            path,
-            server=self.url,
-            authority=self._authority.pem,
-            user=user,
-            credentials=pair_credentials(pair),
-        )
+    def _write_kubeconfig(self, path: Path, user: str, groups: Sequence[str]) -> Path:
+        return self._write_access(path, user, pair_credentials(self._authority.client(user, groups)))
+
+    def _write_access(self, path: Path, user: str, credentials: Mapping[str, str]) -> Path:
+        authority = self._authority.pem
+        write_kubeconfig(path, server=self.url, authority=authority, user=user, credentials=credentials)
+        return path
 
     def _start_api_server_somewhere(self) -> None:
         for attempt in range(PORT_ATTEMPTS):

@@ -147,30 +147,24 @@ class Stack:
         first = not self.replicas if reached is None else reached
         webhook, read = (self.webhook_port, self.read_port) if first else (free_port(), free_port())
         log = self.cluster.directory / f"{name}.log"
+        flags = {
+            "kubeconfig": kubeconfig or self.cluster.kubeconfig_for(USERNAME, GROUPS),
+            "http-listen": f"127.0.0.1:{port}",
+            "read-listen": f"127.0.0.1:{read}",
+            "read-url": f"https://127.0.0.1:{read}",
+            "webhook-listen": f"127.0.0.1:{webhook}",
+            "webhook-url": f"https://127.0.0.1:{self.webhook_port}",
+            "identity": f"{name}-{port}",
+            "log-format": "console",
+            "log-level": self.log_level,
+        }
         process = SupervisedProcess.start(
             Program(
                 argv=[
                     sys.executable,
                     *program,
                     "run",
-                    "--kubeconfig",
-                    kubeconfig or self.cluster.kubeconfig_for(USERNAME, GROUPS),
-                    "--http-listen",
-                    f"127.0.0.1:{port}",
-                    "--read-listen",
-                    f"127.0.0.1:{read}",
-                    "--read-url",
-                    f"https://127.0.0.1:{read}",
-                    "--webhook-listen",
-                    f"127.0.0.1:{webhook}",
-                    "--webhook-url",
-                    f"https://127.0.0.1:{self.webhook_port}",
-                    "--identity",
-                    f"{name}-{port}",
-                    "--log-format",
-                    "console",
-                    "--log-level",
-                    self.log_level,
+                    *(f"--{flag}={value}" for flag, value in flags.items()),
                 ],
                 log=log,
                 cwd=tree or Path.cwd(),
