@@ -83,7 +83,7 @@ class LocalCluster:
             self._start_api_server_somewhere()
             for name in COMPONENTS[2:]:
                 self.start_component(name)
-            self._wait_for("/api/v1/namespaces/default/serviceaccounts/default")
+            self.wait_for("/api/v1/namespaces/default/serviceaccounts/default")
         except BaseException:
             self.stop(keep=True)
             raise
@@ -182,7 +182,7 @@ class LocalCluster:
             )
         )
         if name == "kube-apiserver":
-            self._wait_for("/readyz")
+            self.wait_for("/readyz")
 
     def watch(self) -> None:
         """Wait until a component ends by itself, which is an error, or until an interrupt."""
@@ -230,13 +230,19 @@ class LocalCluster:
         """What a component has written."""
         return self.directory / "log" / f"{name}.log"
 
-    def _wait_for(self, path: str) -> None:
+    def wait_for(self, path: str, *, if_known: bool = False) -> None:
+        """Wait until the API server answers at a path. ``if_known``: not if it knows no such path.
+
+        Raises ClusterNotReady, ComponentFailed.
+        """
         deadline = time.monotonic() + self._patience
         with LocalClient(self.kubeconfig, timeout=5) as api:
             while True:
                 try:
                     api.get(path)
                 except ApiError as error:
+                    if if_known and error.facts["status"] == 404:
+                        return
                     self._check()
                     if time.monotonic() > deadline:
                         logs = self.directory / "log"

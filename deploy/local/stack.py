@@ -18,7 +18,7 @@ from typing import Self
 from deploy.local.cluster import PATIENCE, LocalCluster
 from deploy.local.components import ClusterOptions
 from deploy.local.processes import free_port
-from queues.errors import ApiError, MusterError
+from queues.errors import MusterError
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.embedded.supervised import Program, SupervisedProcess
 
@@ -176,24 +176,9 @@ class Stack:
         if wait:
             self.wait_ready(replica)
             if first:
-                self.wait_read_api()
+                # If Muster is installed with one.
+                self.cluster.wait_for("/apis/read.muster.dev/v1", if_known=True)
         return replica
-
-    def wait_read_api(self) -> None:
-        """Wait until the API server passes requests on to the read API, if it knows one."""
-        deadline = time.monotonic() + PATIENCE
-        with self.cluster.client() as api:
-            while True:
-                try:
-                    api.get("/apis/read.muster.dev/v1")
-                except ApiError as error:
-                    if error.facts["status"] == 404:
-                        return
-                    if time.monotonic() > deadline:
-                        raise
-                else:
-                    return
-                time.sleep(0.05)
 
     def wait_ready(self, replica: Replica) -> None:
         """Wait until a replica is ready. Raises MusterDidNotStart, ReplicaEnded."""
