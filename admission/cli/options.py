@@ -3,16 +3,20 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from admission.cli.access.requests import Route
+from admission.cli.access.requests import Route, ask
 
 Command = Callable[..., Any]
+T = TypeVar("T")
 
 #: Lines that a terminal can hold; --limit shows more.
 USUAL_LIMIT: Final = 500
+#: A shell waits for this: no candidates are better than a long wait.
+_SHELL_SECONDS: Final = 2.0
 #: How amounts of resources are written on a command line.
 AMOUNTS: Final = "NAME=AMOUNT[,…]"
 
@@ -80,17 +84,81 @@ def _with_options(command: Command, options: Sequence[Callable[[Command], Comman
     return command
 
 
+class _Named(click.ParamType[str]):
+    """The name of something that Muster knows: a shell offers those there are."""
+
+    def __init__(self, name: str, candidates: Callable[[click.Context], Iterator[tuple[str, str]]]) -> None:
+        """``candidates``: names with descriptions, by the options that are on the line so far."""
+        self.name = name
+        self._candidates = candidates
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names that begin so."""
+        return [
+            CompletionItem(name, help=text)
+            for name, text in self._candidates(ctx)
+            if name.startswith(incomplete)
+        ]
+
+
+def _ask_for_shell(context: click.Context, path: str, form: type[T], query: Mapping[str, str | None]) -> T:
+    chosen: dict[str, Any] = {}
+    for params in (each.params for each in (context, context.find_root())):
+        chosen = {name: params[name] for name in _ROUTE_NAMES if params.get(name) is not None} | chosen
+    return ask(route_from({**chosen, "timeout": _SHELL_SECONDS}), path, form, query)
+
+
+def _queues(context: click.Context) -> Iterator[tuple[str, str]]:
+    from queues.read_api.bodies import QueueList
+
+    for one in _ask_for_shell(context, "queues", QueueList, {}).items:
+        yield one.name, f"{one.state}, {one.pending} waiting, {one.admitted} running"
+
+
+def _workloads(context: click.Context) -> Iterator[tuple[str, str]]:
+    from queues.read_api.bodies import WorkloadList
+
+    query = {"namespace": context.params.get("namespace"), "limit": "200"}
+    for one in _ask_for_shell(context, "workloads", WorkloadList, query).items:
+        yield f"{one.kind}/{one.name}", f"queue {one.queue}, {one.reason.code if one.reason else one.state}"
+
+
+def _namespaces(context: click.Context) -> Iterator[tuple[str, str]]:
+    from queues.read_api.bodies import WorkloadList
+
+    found = _ask_for_shell(context, "workloads", WorkloadList, {"limit": "1000"}).items
+    yield from ((name, "") for name in {one.namespace for one in found})
+
+
+def _users(context: click.Context) -> Iterator[tuple[str, str]]:
+    from queues.read_api.bodies import UserList
+
+    for one in _ask_for_shell(context, "users", UserList, {"limit": "200"}).items:
+        if one.user:
+            yield one.user, f"{one.pending} waiting, {one.admitted} running"
+
+
+QUEUE: Final = _Named("queue", _queues)
+WORKLOAD: Final = _Named("workload", _workloads)
+USER: Final = _Named("user", _users)
+_NAMESPACE: Final = _Named("namespace", _namespaces)
+
+
 def of_queue(command: Command) -> Command:
     """Add ``-q``: only a queue and what is below it."""
-    return click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")(
-        command
-    )
+    return click.option("-q", "--queue", type=QUEUE, help="Only this queue and what is below it.")(command)
 
 
 def namespace(command: Command) -> Command:
     """Add ``-n``."""
     return click.option(
-        "-n", "--namespace", metavar="NAME", help="Namespace [that of the kubeconfig's context, or default]."
+        "-n",
+        "--namespace",
+        type=_NAMESPACE,
+        metavar="NAME",
+        help="Namespace [that of the kubeconfig's context, or default].",
     )(command)
 
 

@@ -7,7 +7,7 @@ import click
 
 from admission.cli.access.requests import Route, ask
 from admission.cli.command_line import CommandFailed
-from admission.cli.options import namespace, route
+from admission.cli.options import WORKLOAD, namespace, route
 from admission.cli.output import Output, output, told_age
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.terminal import say
@@ -35,7 +35,7 @@ _WAITS_AS: Final = {
 
 
 @click.command(short_help="Why a workload waits, or where it runs.")
-@click.argument("job", metavar="[KIND/]NAME")
+@click.argument("job", metavar="[KIND/]NAME", type=WORKLOAD)
 @namespace
 @output
 @route

@@ -10,7 +10,7 @@ import click
 from admission.cli.access.objects import ObjectNotFound, ask_for_action, path_of, send
 from admission.cli.access.requests import Route
 from admission.cli.command_line import CommandFailed, CommandGroup
-from admission.cli.options import AMOUNTS, amounts, cluster, namespace
+from admission.cli.options import AMOUNTS, QUEUE, amounts, cluster, namespace
 from admission.cli.rendering.terminal import say
 from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, ApiResource, Document
 from queues.api.names import DEFAULT_QUEUE, HOLD, JOB_NAME, TASK_SPEC, VOLCANO_SCHEDULER
@@ -30,7 +30,7 @@ def job() -> None:
 @click.option("-m", "--min", "minimum", type=click.IntRange(1), help="Pods that must start together [all].")
 @click.option("-L", "--limits", metavar=AMOUNTS, help="Of each pod: nvidia.com/gpu=8,memory=64Gi.")
 @click.option("-R", "--requests", metavar=AMOUNTS, help="Of each pod, where they are less than its limits.")
-@click.option("-q", "--queue", default=DEFAULT_QUEUE, show_default=True, metavar="QUEUE", help="Its queue.")
+@click.option("-q", "--queue", default=DEFAULT_QUEUE, show_default=True, type=QUEUE, help="Its queue.")
 @click.argument("command", metavar="[-- COMMAND…]", nargs=-1)
 @namespace
 @cluster

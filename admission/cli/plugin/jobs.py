@@ -7,7 +7,15 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.requests import Route, pages
-from admission.cli.options import chosen_namespace, most_lines, namespaces, of_queue, route, without_labels
+from admission.cli.options import (
+    USER,
+    chosen_namespace,
+    most_lines,
+    namespaces,
+    of_queue,
+    route,
+    without_labels,
+)
 from admission.cli.output import Output, output
 from admission.cli.rendering.explanation import SHOWN_STATES, is_suspended
 from admission.cli.rendering.terminal import (
@@ -40,7 +48,7 @@ _COLUMNS: Final = 80
 @click.command(short_help="Workloads that wait, run or have ended, with their GPUs and nodes.")
 @of_queue
 @namespaces
-@click.option("--user", metavar="USER", help="Only what this user created.")
+@click.option("--user", type=USER, help="Only what this user created.")
 @click.option("--mine", is_flag=True, help="Only what you created.")
 @click.option(
     "--state",

@@ -17,7 +17,7 @@ from admission.cli.access.queue_objects import (
 from admission.cli.access.requests import Route
 from admission.cli.command_line import CommandGroup
 from admission.cli.confirmation import confirm
-from admission.cli.options import AMOUNTS, amounts, cluster, dry_run
+from admission.cli.options import AMOUNTS, QUEUE, amounts, cluster, dry_run
 from admission.cli.rendering.terminal import say
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
@@ -94,7 +94,7 @@ def create(
 
 
 @queue.command(short_help="Take no new workloads; what runs goes on.")
-@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
 @cluster
 def close(names: tuple[str, ...], route: Route) -> None:
     """Have queues take no new workloads, nor those below them. What runs goes on; what waits stays."""
@@ -102,7 +102,7 @@ def close(names: tuple[str, ...], route: Route) -> None:
 
 
 @queue.command("open", short_help="Take workloads again.")
-@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
 @cluster
 def open_(names: tuple[str, ...], route: Route) -> None:
     """Have queues take workloads again, and those below them that were not closed themselves."""
@@ -110,7 +110,7 @@ def open_(names: tuple[str, ...], route: Route) -> None:
 
 
 @queue.command(short_help="Admit nothing; what runs goes on, what comes waits.")
-@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
 @click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`.")
 @cluster
 def pause(names: tuple[str, ...], reason: str | None, route: Route) -> None:
@@ -120,7 +120,7 @@ def pause(names: tuple[str, ...], reason: str | None, route: Route) -> None:
 
 
 @queue.command(short_help="Admit again.")
-@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
 @click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`.")
 @cluster
 def resume(names: tuple[str, ...], reason: str | None, route: Route) -> None:
@@ -130,7 +130,7 @@ def resume(names: tuple[str, ...], reason: str | None, route: Route) -> None:
 
 
 @queue.command(short_help="Remove queues.")
-@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask, whatever runs or waits in them.")
 @cluster
 def delete(names: tuple[str, ...], yes: bool, route: Route) -> None:

@@ -8,7 +8,7 @@ import click
 from msgspec import structs
 
 from admission.cli.access.requests import Route, ask
-from admission.cli.options import removed_option, route
+from admission.cli.options import QUEUE, removed_option, route
 from admission.cli.output import Output, output
 from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.quota import unless_zero
@@ -47,7 +47,7 @@ _NOTHING: Final = AccountBody(
 
 
 @click.command(short_help="The tree of queues: use, limits, waiting workloads.")
-@click.argument("names", metavar="[QUEUE]...", nargs=-1)
+@click.argument("names", metavar="[QUEUE]...", type=QUEUE, nargs=-1)
 @click.option(
     "--resource",
     metavar="NAME",

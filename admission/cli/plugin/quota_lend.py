@@ -18,7 +18,7 @@ from admission.cli.access.queue_objects import (
 from admission.cli.access.requests import Route
 from admission.cli.command_line import CommandFailed
 from admission.cli.confirmation import confirm
-from admission.cli.options import cluster
+from admission.cli.options import QUEUE, cluster
 from admission.cli.output import Output
 from admission.cli.plugin.comparison import effects_text, trial_of_write
 from admission.cli.plugin.quota_set import Writing, writing
@@ -36,8 +36,8 @@ from queues.workload import FlavorName, QueueName
 
 
 @click.command(short_help="Lend a deserved amount to another queue until a time.")
-@click.argument("lender", metavar="FROM")
-@click.argument("receiver", metavar="TO")
+@click.argument("lender", metavar="FROM", type=QUEUE)
+@click.argument("receiver", metavar="TO", type=QUEUE)
 @click.argument("amount_", metavar="[AMOUNT]", required=False)
 @click.option("--until", type=FutureTime(), metavar="TIME", help="When it ends: friday, 2026-11-27T18:00.")
 @click.option("--for", "for_", type=LastingTime(), metavar="DURATION", help="How long it lasts: 12h, 3d.")

@@ -17,7 +17,7 @@ from admission.cli.access.queue_objects import (
 )
 from admission.cli.access.requests import Route, ask
 from admission.cli.confirmation import confirm
-from admission.cli.options import AMOUNTS, Command, changed_amounts, cluster
+from admission.cli.options import AMOUNTS, QUEUE, Command, changed_amounts, cluster
 from admission.cli.options import dry_run as dry_run_option
 from admission.cli.output import Output
 from admission.cli.plugin.comparison import effects_text, trial_of_write
@@ -203,7 +203,7 @@ def writing(command: Command) -> Command:
 
 
 @click.command("set", short_help="Change quota of a queue, and limits of its users, gangs and run times.")
-@click.argument("queue")
+@click.argument("queue", type=QUEUE)
 @click.option("--deserved", metavar=AMOUNTS, help="Its own share: gpu=32,cpu=128.")
 @click.option("--guarantee", metavar=AMOUNTS, help="What is never lent.")
 @click.option("--capability", metavar=AMOUNTS, help="What is never exceeded.")

@@ -13,7 +13,7 @@ from admission.cli.access.object_forms import ClosureObject
 from admission.cli.access.objects import listed
 from admission.cli.access.requests import Route
 from admission.cli.command_line import CommandFailed
-from admission.cli.options import cluster
+from admission.cli.options import QUEUE, cluster
 from admission.cli.output import Output, output
 from admission.cli.rendering.terminal import (
     TableColumn,
@@ -52,7 +52,7 @@ class ClosureLine(Body, frozen=True, kw_only=True):
 
 
 @click.command(short_help="Nodes that are kept for queues or drained, and when.")
-@click.option("-q", "--queue", metavar="NAME", help="Only reservations for this queue.")
+@click.option("-q", "--queue", type=QUEUE, metavar="NAME", help="Only reservations for this queue.")
 @click.option("--all", "with_ended", is_flag=True, help="Also those that have ended.")
 @output
 @cluster

@@ -21,7 +21,7 @@ from admission.cli.access.objects import (
 from admission.cli.access.queue_objects import check_queue
 from admission.cli.access.requests import Route
 from admission.cli.command_line import CommandFailed
-from admission.cli.options import AMOUNTS, amounts, cluster, dry_run
+from admission.cli.options import AMOUNTS, QUEUE, amounts, cluster, dry_run
 from admission.cli.rendering.terminal import say
 from admission.cli.times import FutureTime, LastingTime
 from admission.wire import Bare
@@ -33,7 +33,7 @@ _LONGEST_NAME: Final = 200
 
 
 @click.command(short_help="Keep nodes for a queue in a window of time.")
-@click.argument("queue", required=False)
+@click.argument("queue", type=QUEUE, required=False)
 @click.option("--gpus", type=click.IntRange(min=1), metavar="NUMBER", help=f"Number of {GPU}.")
 @click.option("--resources", metavar=AMOUNTS, help="What else the nodes have to offer: amd.com/gpu=16.")
 @click.option(

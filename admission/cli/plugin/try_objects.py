@@ -11,7 +11,7 @@ from msgspec import json, structs
 from admission.cli.access.requests import Route, Unanswered, ask
 from admission.cli.command_line import WRONGLY_CALLED, CommandFailed
 from admission.cli.document_files import document_files
-from admission.cli.options import namespace, removed_option, route
+from admission.cli.options import QUEUE, namespace, removed_option, route
 from admission.cli.output import Output, output
 from admission.cli.plugin.dry_runs import Create, create_in_dry_run, dry_runs, to_be_tried, with_dry_runs
 from admission.cli.rendering.terminal import filled, say
@@ -33,7 +33,7 @@ _WANTED_NODES: Final = (
 
 @click.command("try", short_help="Would it start now, where, or why not; what other quota would do.")
 @click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="What would be submitted.")
-@click.option("-q", "--queue", default="", metavar="QUEUE", help="Try it in this queue [the one it names].")
+@click.option("-q", "--queue", default="", type=QUEUE, help="Try it in this queue [the one it names].")
 @click.option(
     "--quota",
     multiple=True,
