@@ -5,8 +5,8 @@ victims for it. A suggestion holds for the workload alone, in the cluster as it 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
@@ -269,15 +269,33 @@ def _its_turn(what_if: WhatIf, now: WhatIfOutcome) -> ChangeBody:
 
 def _times(what_if: WhatIf) -> Iterator[ChangeBody]:
     """Moments that come by themselves; only the end of closures where it comes before a place would be cleared."""
-    ending = first_closure_end(what_if)
+    ending = _closure_end(what_if)
     if ending is not None:
-        seconds = ending.at - what_if.snapshot.now
-        facts = {"seconds": seconds, "victims": _victim_count(what_if, ending.outcome)}
-        text = "" if ending.outcome.is_admitted else f": then {_victims_text(what_if, ending.outcome)}"
-        yield _change(SuggestionKind.CLOSURE, ending.text + text, facts)
+        yield ending
     for cleared in _time(what_if):
-        if ending is None or cleared.facts["seconds"] < seconds:
+        if ending is None or cleared.facts["seconds"] < ending.facts["seconds"]:
             yield cleared
+
+
+def _closure_end(what_if: WhatIf) -> ChangeBody | None:
+    """The first moment at which so many closures have ended that the workload gets a place, or victims."""
+    snapshot = what_if.snapshot
+    closing = [each for each in snapshot.closures if each.end is not None and each.closes_nodes(snapshot.now)]
+    for at in sorted({each.end for each in closing if each.end is not None})[:_ENDS_TRIED]:
+        left = tuple(each for each in snapshot.closures if each.end is None or each.end > at)
+        outcome = what_if.outcome(closures=left)
+        if outcome:
+            names = [*dict.fromkeys(_closure_name(each) for each in closing if each.end == at)]
+            text = f"at {rfc3339(at)}, when {listed(names)} end{'s' if len(names) == 1 else ''}"
+            text += "" if outcome.is_admitted else f": then {_victims_text(what_if, outcome)}"
+            facts = {"seconds": at - snapshot.now, "victims": _victim_count(what_if, outcome)}
+            return _change(SuggestionKind.CLOSURE, text, facts)
+    return None
+
+
+def _closure_name(closure: NodeClosure) -> str:
+    """Of a reservation not its name: it may be one of another tenant."""
+    return "a reservation" if closure.kind is ClosureKind.RESERVATION else f"{closure.kind} {closure.name}"
 
 
 def _time(what_if: WhatIf) -> Iterator[ChangeBody]:
@@ -329,27 +347,12 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
     """A smaller request: the topology level or the NVLink island preferred and not required, or as many pods as fit."""
     workload = what_if.workload
     required = sorted({pods.required_topology for pods in workload.pod_sets if pods.required_topology})
-    if required:
-        freer = tuple(
-            replace(
-                pods,
-                required_topology=None,
-                preferred_topology=pods.required_topology or pods.preferred_topology,
-            )
-            for pods in workload.pod_sets
-        )
-        if what_if.outcome_of_workload(pod_sets=freer).is_admitted:
-            yield _change(
-                SuggestionKind.WORKLOAD,
-                f"{', '.join(required)} preferred instead of required",
-                {"levels": required},
-            )
-    if any(pods.in_one_island for pods in workload.pod_sets):
-        freer = tuple(replace(pods, in_one_island=False) for pods in workload.pod_sets)
-        if what_if.outcome_of_workload(pod_sets=freer).is_admitted:
-            yield _change(
-                SuggestionKind.WORKLOAD, f"{NVLINK} preferred instead of required", {"levels": [NVLINK]}
-            )
+    in_an_island = any(pods.in_one_island for pods in workload.pod_sets)
+    for levels, freed in ((required, _with_levels_preferred), ([NVLINK] * in_an_island, _without_island)):
+        freer = tuple(map(freed, workload.pod_sets))
+        if levels and what_if.outcome_of_workload(pod_sets=freer).is_admitted:
+            message = f"{', '.join(levels)} preferred instead of required"
+            yield _change(SuggestionKind.WORKLOAD, message, {"levels": levels})
     fit = _fitting(workload, refused)
     if len(workload.pod_sets) == 1 and fit is not None and 0 < fit < workload.minimum:
         (pods,) = workload.pod_sets
@@ -367,6 +370,15 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
                     {"pods": count, "minimum": workload.minimum},
                 )
                 return
+
+
+def _with_levels_preferred(pods: PodSet) -> PodSet:
+    preferred = pods.required_topology or pods.preferred_topology
+    return replace(pods, required_topology=None, preferred_topology=preferred)
+
+
+def _without_island(pods: PodSet) -> PodSet:
+    return replace(pods, in_one_island=False)
 
 
 def _fitting(workload: Workload, refused: Reason) -> int | None:
@@ -446,17 +458,8 @@ def _holders(snapshot: Snapshot, ids: Sequence[AdmissionId]) -> list[str]:
     names: dict[WorkloadKey, str] = {}
     for id_ in sorted(ids):
         names.setdefault(snapshot.admissions[id_].workload, _holder(snapshot, id_))
-    oldest = {key: id_ for id_, key in _by_workload(snapshot, names)}
+    oldest = {snapshot.admissions[id_].workload: id_ for id_ in sorted(snapshot.admissions, reverse=True)}
     return [name if oldest[key] in ids else f"{_ABOVE_MINIMUM} of {name}" for key, name in names.items()]
-
-
-def _by_workload(
-    snapshot: Snapshot, keys: Collection[WorkloadKey]
-) -> Iterator[tuple[AdmissionId, WorkloadKey]]:
-    """The admissions of these workloads, newest first."""
-    for id_ in sorted(snapshot.admissions, reverse=True):
-        if (key := snapshot.admissions[id_].workload) in keys:
-            yield id_, key
 
 
 def _victim_count(what_if: WhatIf, outcome: WhatIfOutcome) -> int:
@@ -480,37 +483,3 @@ def _victims_text(what_if: WhatIf, outcome: WhatIfOutcome) -> str:
         text.append(f"{what} of {'its own queue' if name == own else name}")
     is_one = [elastic for _, elastic in found.values()] == [False]
     return f"{' and '.join(text)} {'is' if is_one else 'are'} evicted for it"
-
-
-@dataclass(frozen=True, slots=True)
-class ClosureEnd:
-    """The first moment at which so many closures have ended that the workload gets a place."""
-
-    #: Seconds since the epoch.
-    at: int
-    #: Those that end then. Of a reservation not its name: it may be one of another tenant.
-    names: tuple[str, ...]
-    outcome: WhatIfOutcome
-
-    @property
-    def text(self) -> str:
-        """``at 2026-11-21T16:28:41Z, when nodedrain maintenance ends``."""
-        return f"at {rfc3339(self.at)}, when {listed(self.names)} end{'s' if len(self.names) == 1 else ''}"
-
-
-def first_closure_end(what_if: WhatIf) -> ClosureEnd | None:
-    """The first end of a closure that lets the workload in, or gets it victims. None if no closure of nodes does."""
-    snapshot = what_if.snapshot
-    closing = [each for each in snapshot.closures if each.end is not None and each.closes_nodes(snapshot.now)]
-    for at in sorted({each.end for each in closing if each.end is not None})[:_ENDS_TRIED]:
-        left = tuple(each for each in snapshot.closures if each.end is None or each.end > at)
-        outcome = what_if.outcome(closures=left)
-        if outcome:
-            return ClosureEnd(
-                at, tuple(dict.fromkeys(_closure_name(each) for each in closing if each.end == at)), outcome
-            )
-    return None
-
-
-def _closure_name(closure: NodeClosure) -> str:
-    return "a reservation" if closure.kind is ClosureKind.RESERVATION else f"{closure.kind} {closure.name}"
