@@ -10,7 +10,7 @@ from time import monotonic, perf_counter
 
 from admission import intake
 from admission.apply import Applied, TurnPlan, apply, is_refused
-from admission.containment.decider import Decider, TurnDecision, find_culprits
+from admission.containment.decider import Decider, find_culprits
 from admission.containment.decision_thread import DecisionTooLong
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
@@ -202,7 +202,7 @@ class Cycle:
             apply_seconds=perf_counter() - decided,
         )
 
-    async def _decision(self, frozen: Snapshot) -> TurnDecision:
+    async def _decision(self, frozen: Snapshot) -> Decided:
         """What is decided, without the workloads that keep a decision from coming about: they are set aside."""
         try:
             decision = await self._decider.decide(frozen, self._halved(SEATS_PER_PLAN))

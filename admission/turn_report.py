@@ -119,6 +119,8 @@ class Decided:
 
     snapshot: Snapshot
     plan: Plan
+    #: Workloads left out because the engine fails on them, each with the error.
+    culprits: Mapping[WorkloadKey, Exception] = field(default_factory=dict)
 
 
 def books_after(before: QueueBooks | None, memo: Memo) -> QueueBooks | None:

@@ -6,7 +6,7 @@ The workloads that a step fails on are found by trying the step with fewer of th
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from admission.engine import decide as engine
 from admission.engine.decide import Memo
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
+from admission.turn_report import Decided
 from queues.plan import Plan
 from queues.workload import Workload, WorkloadKey
 
@@ -69,17 +70,6 @@ _log = logging.getLogger(__name__)
 LONG: Final = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnDecision:
-    """The plan of one turn."""
-
-    #: What was decided on.
-    snapshot: Snapshot
-    plan: Plan
-    #: Workloads left out because the engine fails on them, each with the error.
-    culprits: Mapping[WorkloadKey, Exception] = field(default_factory=dict)
-
-
 class Decider:
     """The decisions of one term, and what they remember of one another."""
 
@@ -91,7 +81,7 @@ class Decider:
         #: Decisions that raised.
         self.failures = 0
 
-    async def decide(self, snapshot: Snapshot, limit: int = SEATS_PER_PLAN) -> TurnDecision:
+    async def decide(self, snapshot: Snapshot, limit: int = SEATS_PER_PLAN) -> Decided:
         """The plan for a snapshot; an error is tried once more without memo, then without the workload that causes it.
         ``limit``: seats that the plan is about at the most.
 
@@ -101,7 +91,7 @@ class Decider:
         for again in (False, True):
             try:
                 plan, self.memo = await self._decided(snapshot, limit)
-                return TurnDecision(snapshot=snapshot, plan=plan)
+                return Decided(snapshot=snapshot, plan=plan)
             except DecisionTooLong:
                 # Not in the thread of decisions, in which this one may still run.
                 kept = await asyncio.to_thread(self._kept, snapshot)
@@ -129,7 +119,7 @@ class Decider:
             _log.warning("decision took long", extra={"why": samples.slowest(snapshot.pending)})
         return answer
 
-    async def _without_culprits(self, snapshot: Snapshot, limit: int, error: Exception) -> TurnDecision:
+    async def _without_culprits(self, snapshot: Snapshot, limit: int, error: Exception) -> Decided:
         kept = await self._thread.run(lambda: self._kept(snapshot))
         workloads = await self._thread.run(lambda: sorted(snapshot.workloads()))
         culprits = await find_culprits(workloads, lambda some: self._passes(snapshot, workloads, some))
@@ -143,7 +133,7 @@ class Decider:
             "decided without workloads that the engine fails on",
             extra={"workloads": [str(key) for key in culprits.found], "kept": str(kept or "")},
         )
-        return TurnDecision(snapshot=smaller, plan=plan, culprits=dict.fromkeys(culprits.found, error))
+        return Decided(snapshot=smaller, plan=plan, culprits=dict.fromkeys(culprits.found, error))
 
     def _kept(self, snapshot: Snapshot) -> Path | None:
         try:

@@ -409,7 +409,7 @@ def test_a_workload_with_seats_that_does_not_go_on_has_a_problem_and_nothing_tha
 
     assert outlook.problem is not None
     assert (outlook.problem.code, outlook.problem.message) == ("NotReady", missing.message)
-    assert (outlook.position, outlook.changes) == (None, ())
+    assert (outlook.behind, outlook.changes) == ("", ())
     assert outlooks(snapshot, plan, "ml", "own", "vcjob", [(job("own", "a"), missing)]) == ()
 
 
