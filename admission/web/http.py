@@ -22,8 +22,7 @@ from admission.web.access.limits import RETRY_AFTER, TooBusy
 from admission.web.access.rights import Forbidden
 from admission.web.leader.channel import ChannelBroken
 from admission.web.leader.forwarding import LeaderFailed
-from admission.web.reader import NotLeading, PeriodTooLarge, UnknownName
-from admission.web.trials.errors import NotAllowed, TrialRefused
+from admission.web.reader import NotAllowed, NotLeading, PeriodTooLarge, TrialRefused, UnknownName
 from queues.errors import ApiError, DatabaseError, MusterError
 from queues.read_api import bodies
 
@@ -46,16 +45,14 @@ OTHER_NAMESPACE: Final = (
     "-n NAMESPACE asks about another namespace. An administrator of this one can grant that right by RBAC."
 )
 #: Status and hint of an answer for each error of Muster. The first that matches counts.
-_STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
+_STATUS_AND_HINT: Final[tuple[tuple[type[MusterError] | tuple[type[MusterError], ...], int, str], ...]] = (
     (
         Unauthenticated,
         401,
         "Ask through the API server, as kubectl muster does, or send the token of a user or service account.",
     ),
     (Forbidden, 403, "An administrator can grant that right by RBAC."),
-    (NothingToTry, 400, ""),
-    (UnusableDocument, 400, ""),
-    (TrialRefused, 400, ""),
+    ((NothingToTry, UnusableDocument, TrialRefused), 400, ""),
     (NotAllowed, 403, ""),
     (TooBusy, 429, "Ask again in a second."),
     (NotLeading, 409, "Ask again; another replica may answer."),
@@ -65,12 +62,7 @@ _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
         "Ask for a period that begins later, or ask the view muster_postings on a replica of the database.",
     ),
     (
-        ChannelBroken,
-        503,
-        "Ask again in a few seconds: the leader is at work on other questions, or just began.",
-    ),
-    (
-        LeaderFailed,
+        (ChannelBroken, LeaderFailed),
         503,
         "Ask again in a few seconds: the leader is at work on other questions, or just began.",
     ),

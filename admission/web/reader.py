@@ -59,5 +59,13 @@ class PeriodTooLarge(MusterError):
     """Use in this period could not be added up within the time of an answer."""
 
 
+class NotAllowed(MusterError):
+    """{failure}"""
+
+
+class TrialRefused(MusterError):
+    """{failure}"""
+
+
 class NotLeading(MusterError):
     """This replica ({identity}) does not lead; {leader} does."""

@@ -28,27 +28,13 @@ _LONGEST_PAUSE: Final = 10.0
 _LONG: Final = 30.0
 #: Seconds for a process to end in order.
 _GRACE: Final = 1.0
-#: What a process writes to its standard output when it serves, and how it begins the line about its certificates.
+#: What a process writes to its standard output when it serves.
 OPEN: Final = b"open\n"
-_CERTIFICATES: Final = b"certificates"
 
 
 def certificates_line(serving: Validity, authority: Validity) -> bytes:
     """What a process writes when it has loaded certificates: when each begins and ends."""
-    moments = (serving.begins, serving.ends, authority.begins, authority.ends)
-    return b"%s %d %d %d %d\n" % (_CERTIFICATES, *moments)
-
-
-def _certificates(line: bytes) -> dict[str, Validity] | None:
-    """When each certificate is valid. None if the line is about something else."""
-    match line.split():
-        case [word, *moments] if word == _CERTIFICATES and len(moments) == 4:
-            begins, ends, authority_begins, authority_ends = map(float, moments)
-            return {
-                "serving": Validity(begins=begins, ends=ends),
-                "authority": Validity(begins=authority_begins, ends=authority_ends),
-            }
-    return None
+    return msgspec.json.encode({"serving": serving, "authority": authority}) + b"\n"
 
 
 class ServingOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,8 +101,9 @@ class ServingProcess:
             while line := await process.stdout.readline():
                 if line == OPEN:
                     self.open.set()
-                elif (loaded := _certificates(line)) is not None:
-                    self.certificates = loaded
+                else:
+                    with suppress(msgspec.MsgspecError):  # the line is about something else
+                        self.certificates = msgspec.json.decode(line, type=dict[str, Validity])
             return await process.wait()
         finally:
             self.open.clear()

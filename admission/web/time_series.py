@@ -10,7 +10,7 @@ from admission.web.reader import Sight, UnknownName
 from queues.quota.queue import ROOT
 from queues.read_api.usage import SeriesBody, TimeSeriesList
 from queues.resources import scale
-from queues.sql.read.rows import QueueLine
+from queues.sql.read.rows import AccountLine, QueueLine
 from queues.sql.read.time_series import TimeSlots, Waits
 from queues.text_format import rfc3339
 
@@ -96,18 +96,10 @@ def series_of_queues(parents: Mapping[str, str | None], top: str, sight: Sight) 
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatedLimits:
-    """What a queue deserves and may use now, in units."""
-
-    deserved: int | None = None
-    capability: int | None = None
-
-
-def limits_now(lines: Iterable[QueueLine], resource: str) -> dict[str, StatedLimits]:
-    """What each queue deserves and may use of a resource now, over all flavors."""
+def limits_now(lines: Iterable[QueueLine], resource: str) -> dict[str, AccountLine]:
+    """The account of each queue that says what it deserves and may use of a resource now, over all flavors."""
     return {
-        str(line.name): StatedLimits(deserved=each.deserved, capability=each.capability)
+        str(line.name): each
         for line in lines
         for each in line.accounts
         if each.resource == resource and not each.flavor
@@ -120,7 +112,7 @@ def time_series_list(
     series_of: Mapping[str, str],
     use: Mapping[str, tuple[int, ...]],
     waits: Mapping[str | None, Mapping[int, Waits]],
-    limits: Mapping[str, StatedLimits],
+    limits: Mapping[str, AccountLine],
     known_since: int,
     age: Mapping[str, str | None],
 ) -> TimeSeriesList:
@@ -129,6 +121,7 @@ def time_series_list(
     children = set(series_of.values()) - {request.queue}
     most = sorted(children, key=lambda name: (-sum(use.get(name, ())), name))[: request.limit]
     nothing = (0,) * len(starts)
+    unlimited = AccountLine(flavor="", resource=request.resource)
     whole = tuple(sum(each) for each in zip(nothing, *use.values(), strict=True))
     lines = [(request.queue, whole, waits.get(None, {}))]
     lines += [(name, use.get(name, nothing), waits.get(name, {})) for name in most]
@@ -141,8 +134,7 @@ def time_series_list(
         slots=tuple(map(rfc3339, starts)),
         history_begins=rfc3339(known_since) if known_since > request.begins else None,
         items=tuple(
-            _series(request, slots, name, units, of, limits.get(name, StatedLimits()))
-            for name, units, of in lines
+            _series(request, slots, name, units, of, limits.get(name, unlimited)) for name, units, of in lines
         ),
         total=len(children),
     )
@@ -154,7 +146,7 @@ def _series(
     name: str,
     units: tuple[int, ...],
     waits: Mapping[int, Waits],
-    limits: StatedLimits,
+    limits: AccountLine,
 ) -> SeriesBody:
     one = scale(request.resource)
     every = [waits.get(index) for index in range(len(units))]

@@ -19,8 +19,7 @@ from admission.web.access.rights import Forbidden, Rights
 from admission.web.http import OTHER_NAMESPACE, BadQuery, encode
 from admission.web.leader.asking import asker_in
 from admission.web.leader.forwarding import ASKER, FORWARDED, LeaderQuestions
-from admission.web.reader import EVERYTHING, Sight, UnknownName, together
-from admission.web.trials.errors import NotAllowed, TrialRefused
+from admission.web.reader import EVERYTHING, NotAllowed, Sight, TrialRefused, UnknownName, together
 from admission.web.trials.hidden_queues import without_queues
 from queues.api.api_resources import QUEUES
 from queues.api.reading.user_values import is_dns_name

@@ -4,12 +4,12 @@ from datetime import datetime
 
 from admission.web.reader import EVERYTHING, Sight
 from admission.web.time_series import (
-    StatedLimits,
     TimeSeriesRequest,
     series_of_queues,
     time_series_list,
 )
 from queues.read_api.usage import TimeSeriesList
+from queues.sql.read.rows import AccountLine
 from queues.sql.read.time_series import Waits
 from tests.fakes.read_api.fake_lists import GPU, NOW
 from tests.fakes.read_api.fake_quota import FakeQuota
@@ -23,8 +23,8 @@ DAY = {
     "team-b": (*[40] * 4, *[32] * 3, 24, *[16] * 8, *[24] * 2, *[32] * 2, *[40] * 4),
 }
 LIMITS = {
-    "root": StatedLimits(capability=64 * UNITS),
-    "team-a": StatedLimits(deserved=24 * UNITS, capability=32 * UNITS),
+    "root": AccountLine(flavor="", resource=GPU, capability=64 * UNITS),
+    "team-a": AccountLine(flavor="", resource=GPU, deserved=24 * UNITS, capability=32 * UNITS),
 }
 
 
