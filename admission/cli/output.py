@@ -14,7 +14,7 @@ import click
 
 from admission.cli.command_line import INTERRUPTED
 from admission.cli.options import removed_option
-from admission.cli.rendering.terminal import columns_of, filled, moment, say
+from admission.cli.rendering.terminal import columns_of, filled, say, seconds_between
 from queues.errors import MusterError
 from queues.read_api.bodies import AgedBody, ExplanationBody
 from queues.text_format import short_duration
@@ -310,7 +310,7 @@ def age_of(body: Aged) -> tuple[str, int]:
     why = f": {body.behind}" if body.behind else ""
     if as_of is None:
         return f"The age of the data is not known{why}.", OLD
-    seconds = int((moment(body.now) - moment(as_of)).total_seconds())
+    seconds = seconds_between(as_of, body.now)
     if seconds < TOLD:
         return "", 0
     return f"The data is {short_duration(seconds)} old{why}.", OLD if seconds > TOO_OLD else 0

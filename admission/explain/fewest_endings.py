@@ -24,7 +24,7 @@ _ALONE = 24
 _SETS = 48
 
 #: Seconds: counts as the time left of a workload that declared no run time.
-_FOREVER = 1 << 40
+FOREVER = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ def fewest_endings(what_if: WhatIf) -> Endings | None:
     gangs = _Gangs.of(what_if.snapshot)
     likely = sorted(
         (each.id for each in _open_admissions(what_if.snapshot)),
-        key=lambda each: (-_relevance(what_if, each), _time_left(what_if.snapshot, each), each),
+        key=lambda each: (-_relevance(what_if, each), time_left(what_if.snapshot, each), each),
     )
     found = _needed(what_if, likely[:_LIKELY], gangs)
     if found is None:
@@ -58,11 +58,12 @@ def fewest_endings(what_if: WhatIf) -> Endings | None:
     return Endings(admissions=tuple(sorted(ending)), domain=_domain(what_if, admit))
 
 
-def time_left(snapshot: Snapshot, admission: Admission) -> int | None:
-    """Seconds until the workload has run as long as it declared. None if it declared no run time."""
+def time_left(snapshot: Snapshot, number: AdmissionId) -> int:
+    """Seconds until its workload has run as long as it declared. ``FOREVER``: it declared no run time."""
+    admission = snapshot.admissions[number]
     holder = snapshot.holders.get(admission.workload)
     if holder is None or holder.run_time is None:
-        return None
+        return FOREVER
     return max(0, admission.opened_at + holder.run_time - snapshot.now)
 
 
@@ -161,11 +162,6 @@ def _relevance(what_if: WhatIf, number: AdmissionId) -> int:
 def _part(held: Resources, takes: Resources) -> int:
     """Thousandths of pods that fit into what is held, by the scarcest resource."""
     return min((1000 * held.get(name) // units for name, units in takes.items() if units), default=0)
-
-
-def _time_left(snapshot: Snapshot, number: AdmissionId) -> int:
-    left = time_left(snapshot, snapshot.admissions[number])
-    return _FOREVER if left is None else left
 
 
 def _admit_without(what_if: WhatIf, ended: Collection[AdmissionId]) -> Admit | None:

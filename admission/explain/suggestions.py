@@ -16,7 +16,7 @@ from msgspec import structs
 from admission.engine.claims import awaits_pods
 from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.explain.fewest_endings import fewest_endings, time_left
+from admission.explain.fewest_endings import FOREVER, fewest_endings, time_left
 from admission.explain.quota_raises import QuotaRaise, capability_raised, deserved_raised
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from queues.api.reading.pod_places import NVLINK
@@ -339,8 +339,8 @@ def _endings(what_if: WhatIf) -> Iterator[ChangeBody]:
 
 def _at_most(snapshot: Snapshot, ends: Sequence[AdmissionId]) -> int | None:
     """Seconds until all these workloads have run as long as they declared. None if one declared no run time."""
-    times = [time_left(snapshot, snapshot.admissions[each]) for each in ends]
-    return None if None in times else max(time for time in times if time is not None)
+    last = max(time_left(snapshot, each) for each in ends)
+    return None if last == FOREVER else last
 
 
 def _less(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:

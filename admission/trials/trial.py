@@ -33,7 +33,7 @@ from queues.quota.accounts import charges
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.read_api.bodies import ExpectedStartBody, ReasonBody, SeatsBody
-from queues.read_api.quantities import facts_with_quantities, quantities, seats_bodies
+from queues.read_api.quantities import facts_with_quantities, quantities, quantity, seats_bodies
 from queues.read_api.trials import ComparisonBody, QuotaTakenBody, TrialBody, VictimBody
 from queues.reason_codes import NEEDS_A_CHANGE
 from queues.resources import PODS, show
@@ -174,20 +174,16 @@ class _Answers:
             used = self._usage.used(queue, account)
             deserved = self._tree.own_deserved.get(queue, {}).get(account)
             owned = None if deserved is None else min(units, max(0, deserved - used))
-
-            def shown(units: int | None, resource: str = account.resource) -> str | None:
-                return None if units is None else show(resource, units)
-
             found.append(
                 QuotaTakenBody(
                     queue=queue,
                     flavor=account.flavor,
                     resource=account.resource,
                     takes=show(account.resource, units),
-                    owned=shown(owned),
-                    borrowed=shown(None if owned is None else units - owned),
+                    owned=quantity(account.resource, owned),
+                    borrowed=quantity(account.resource, None if owned is None else units - owned),
                     used=show(account.resource, used),
-                    deserved=shown(deserved),
+                    deserved=quantity(account.resource, deserved),
                 )
             )
         if amounts:

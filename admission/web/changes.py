@@ -7,7 +7,6 @@ Postgres serves all clients. While no client listens there are no looks.
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Final
 
 from aiohttp import web
 
-from admission.web.access.limits import TooBusy, counted_as
+from admission.web.access.limits import Gate, RequestLimits, counted_as
 from admission.web.http import BadQuery
 from queues.errors import MusterError
 
@@ -23,17 +22,15 @@ _log = logging.getLogger(__name__)
 
 #: A mark is short; what a client sends may not be.
 _LONGEST_MARK: Final = 64
+#: Streams of all users, of one, and those of all that only a user gets who has none.
+_STREAMS: Final = RequestLimits(at_once=200, waiting=0, of_one=8, newcomers=50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLimits:
     """How many streams there are, and for how long. Times in seconds."""
 
-    #: Of all users, and of one.
-    in_all: int = 200
-    of_one: int = 8
-    #: Of all, those that only a user gets who has none.
-    newcomers: int = 50
+    at_once: RequestLimits = _STREAMS
     #: Between two looks at the mark, and so between two events.
     every: float = 1.0
     #: After which a stream without an event says that it is there.
@@ -52,29 +49,27 @@ class Changes:
     _mark: str = ""
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
     _watching: asyncio.Task[None] | None = None
-    _streams: Counter[str] = field(default_factory=Counter)
+    #: How many there are.
+    _streams: int = 0
+    _gate: Gate = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._gate = Gate(self.limits.at_once)
 
     async def stream(self, request: web.Request, user: str) -> web.StreamResponse:
         """Send events until the client leaves or its time is over. Raises TooBusy."""
-        user = counted_as(user)
-        if self._streams[user] >= self.limits.of_one:
-            raise TooBusy(who="From this user")
-        kept = self.limits.newcomers if self._streams[user] else 0
-        if self._streams.total() >= self.limits.in_all - kept:
-            raise TooBusy(who="From all users")
-        self._streams[user] += 1
-        try:
-            self._see(await self.read())
-            if self._watching is None:
-                self._watching = asyncio.create_task(self._watch(), name="changes")
-            return await self._send(request)
-        finally:
-            self._streams[user] -= 1
-            if not self._streams[user]:
-                del self._streams[user]
-            if not self._streams and self._watching is not None:
-                self._watching.cancel()
-                self._watching = None
+        async with self._gate.entered(counted_as(user)):
+            self._streams += 1
+            try:
+                self._see(await self.read())
+                if self._watching is None:
+                    self._watching = asyncio.create_task(self._watch(), name="changes")
+                return await self._send(request)
+            finally:
+                self._streams -= 1
+                if not self._streams and self._watching is not None:
+                    self._watching.cancel()
+                    self._watching = None
 
     async def _send(self, request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -33,6 +34,7 @@ from queues.quota.loans import LoanInForce, loans_in_force
 from queues.quota.queue import ROOT, Loan, Queue
 from queues.quota.tree import QueueTree
 from queues.read_api import bodies
+from queues.read_api.quantities import quantity
 from queues.reason_codes import ReasonCode
 from queues.resources import amount, show
 from queues.sql.read.rows import AccountLine, OrderTerms, QueueLine
@@ -77,18 +79,12 @@ class Overview:
         return [line.name for line in self.lines if sight.shows_queue(line.name)]
 
 
-def queue_bodies(overview: Overview, past: Mapping[QueueName, QueuePast]) -> tuple[bodies.QueueBody, ...]:
-    """All queues as answers show them, parents first."""
-    lines = overview.lines
-    shown = with_loans(tree(lines, past), lines, overview.now)
-    return with_access_limits(shown, lines)
-
-
 def tree(
-    lines: Iterable[QueueLine], pasts: Mapping[QueueName, QueuePast] | None = None
+    lines: Collection[QueueLine], pasts: Mapping[QueueName, QueuePast] = MappingProxyType({}), *, now: int = 0
 ) -> tuple[bodies.QueueBody, ...]:
-    """Queues as bodies, parents before children and siblings by name; counts are those of the subtree."""
-    pasts = pasts or {}
+    """Queues as bodies, parents before children and siblings by name; counts are those of the subtree. Loans are those
+    that last at ``now``, in seconds."""
+    loans = _loans(lines, now)
     by_name = {line.name: line for line in lines}
     children: dict[QueueName | None, list[QueueName]] = defaultdict(list)
     for name in sorted(by_name):
@@ -111,6 +107,7 @@ def tree(
         replace(
             _queue(by_name[name], _state(paths[name]), *counts[name], pasts.get(name)),
             paused=any(above.paused for above in paths[name]),
+            loans=tuple(loans.get(name, ())),
             open_to_all=not (by_name[name].broken or any(map(_selects_namespaces, paths[name]))),
         )
         for name in order
@@ -162,6 +159,7 @@ def _queue(
         accounts=accounts,
         usage_half_life_seconds=None if past is None else past.half_life,
         share_with_past=max(with_past, default=None),
+        access_limits=stated_access_limits(line.document.get("spec") or {}),
     )
 
 
@@ -174,9 +172,6 @@ def _all_accounts(lines: Iterable[AccountLine], past: QueuePast | None) -> list[
 
 
 def _account(line: AccountLine, past: QueuePast | None) -> bodies.AccountBody:
-    def shown(units: int | None) -> str | None:
-        return None if units is None else show(line.resource, units)
-
     average = None
     if past is not None and past.averages is not None:
         average = past.averages.get(account_of(line), 0)
@@ -187,10 +182,10 @@ def _account(line: AccountLine, past: QueuePast | None) -> bodies.AccountBody:
         used=show(line.resource, line.used),
         counted=show(line.resource, line.counted),
         guarantee=show(line.resource, line.guarantee),
-        deserved=shown(line.deserved),
-        capability=shown(line.capability),
+        deserved=quantity(line.resource, line.deserved),
+        capability=quantity(line.resource, line.capability),
         share=round(line.used / line.deserved, 4) if line.deserved else None,
-        past_use=shown(average),
+        past_use=quantity(line.resource, average),
         share_with_past=None if weighed is None else round(weighed, 4),
     )
 
@@ -268,18 +263,15 @@ def _limit(line: AccountLine, asked: int) -> bodies.PathLimitBody:
     kept = line.counted - line.used
     over = 0 if line.capability is None else line.counted + asked - line.capability
 
-    def shown(units: int | None) -> str | None:
-        return None if units is None else show(line.resource, units)
-
     return bodies.PathLimitBody(
         flavor=line.flavor,
         resource=line.resource,
         used=show(line.resource, line.used),
-        kept=shown(kept) if kept > 0 else None,
+        kept=quantity(line.resource, kept) if kept > 0 else None,
         asked=show(line.resource, asked),
-        deserved=shown(line.deserved),
-        capability=shown(line.capability),
-        over=shown(over) if over > 0 else None,
+        deserved=quantity(line.resource, line.deserved),
+        capability=quantity(line.resource, line.capability),
+        over=quantity(line.resource, over) if over > 0 else None,
     )
 
 
@@ -323,19 +315,15 @@ def past_by_queue(
 # -- loans, and limits of users --------------------------------------------------------------------------------
 
 
-def with_loans(
-    shown: Iterable[bodies.QueueBody], lines: Iterable[QueueLine], now: int
-) -> tuple[bodies.QueueBody, ...]:
-    """Queues with the loans that last at ``now``, in seconds."""
+def _loans(lines: Iterable[QueueLine], now: int) -> Mapping[QueueName, Sequence[bodies.LoanInForceBody]]:
+    """The loans that last at ``now``, in seconds, by each of their two queues."""
     lending = any((line.document.get("spec") or {}).get("loans") for line in lines)
     queues = {line.name: _stated(line) for line in lines} if lending else {}
-    of_queue: dict[str, list[bodies.LoanInForceBody]] = {}
+    of_queue: dict[QueueName, list[bodies.LoanInForceBody]] = {}
     for each in loans_in_force(queues, now).loans if lending else ():
         for name in (each.lender, each.loan.to):
             of_queue.setdefault(name, []).append(_in_force(each))
-    return tuple(
-        replace(body, loans=tuple(of_queue[body.name])) if body.name in of_queue else body for body in shown
-    )
+    return of_queue
 
 
 def _stated(line: QueueLine) -> Queue:
@@ -386,17 +374,6 @@ def loan_fields(loan: Loan) -> dict[str, str]:
         "until": rfc3339(loan.until),
         "reason": loan.reason,
     }
-
-
-def with_access_limits(
-    shown: Iterable[bodies.QueueBody], lines: Iterable[QueueLine]
-) -> tuple[bodies.QueueBody, ...]:
-    """Queues with the limits that they state themselves."""
-    stated = {line.name: stated_access_limits(line.document.get("spec") or {}) for line in lines}
-    return tuple(
-        body if (found := stated.get(QueueName(body.name))) is None else replace(body, access_limits=found)
-        for body in shown
-    )
 
 
 def stated_access_limits(spec: Spec) -> bodies.AccessLimitsBody | None:

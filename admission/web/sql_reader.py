@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
@@ -21,9 +22,9 @@ from admission.web.overview import (
     path_to_root,
     policies,
     priority_limit,
-    queue_bodies,
     states_half_life,
     subtree,
+    tree,
     with_meant_queue,
 )
 from admission.web.queue_history import version_bodies
@@ -89,7 +90,6 @@ class SqlReader:
     ) -> None:
         self._database = database
         self._clock = clock
-        # Adding up a long period may take Postgres seconds: one at a time, so that other questions have connections.
         self._adding_up = asyncio.Lock()
         self._overviews: Kept[None, Overview] = Kept(keep, 1)
         self._bodies: Kept[None, tuple[bodies.QueueBody, ...]] = Kept(keep, 1)
@@ -261,17 +261,13 @@ class SqlReader:
 
         Raises UnknownName for a queue that never existed; PeriodTooLarge; BadQuery: the period has not begun.
         """
-        async with self._adding_up:
-            try:
-                async with self._database.snapshot() as tx:
-                    history = await usage_history(tx)
-                    question = request.begun(int(self._clock()), history)
-                    parents = await queue_parents(tx)
-                    viewer = usage_viewer(parents, request.queue, user, sight)
-                    age = await self._age(tx)
-                    page = await usage(tx, question, viewer)
-            except DatabaseTooSlow as error:
-                raise PeriodTooLarge from error
+        async with self._snapshot_to_add_up() as tx:
+            history = await usage_history(tx)
+            question = request.begun(int(self._clock()), history)
+            parents = await queue_parents(tx)
+            viewer = usage_viewer(parents, request.queue, user, sight)
+            age = await self._age(tx)
+            page = await usage(tx, question, viewer)
         return usage_list(request, question.ends, page, history, age)
 
     async def time_series(self, request: TimeSeriesRequest, *, sight: Sight = EVERYTHING) -> TimeSeriesList:
@@ -280,17 +276,13 @@ class SqlReader:
         Raises UnknownName for a queue that does not exist; PeriodTooLarge; BadQuery: the period has not begun.
         """
         overview = await self._overview()
-        async with self._adding_up:
-            try:
-                async with self._database.snapshot() as tx:
-                    known_since = (await usage_history(tx)).postings
-                    slots = request.slots(int(self._clock()), known_since)
-                    series = series_of_queues(await queue_parents(tx), request.queue, sight)
-                    age = await self._age(tx)
-                    use = await use_over_time(tx, slots, request.resource, series)
-                    waits = await waits_over_time(tx, slots, series)
-            except DatabaseTooSlow as error:
-                raise PeriodTooLarge from error
+        async with self._snapshot_to_add_up() as tx:
+            known_since = (await usage_history(tx)).postings
+            slots = request.slots(int(self._clock()), known_since)
+            series = series_of_queues(await queue_parents(tx), request.queue, sight)
+            age = await self._age(tx)
+            use = await use_over_time(tx, slots, request.resource, series)
+            waits = await waits_over_time(tx, slots, series)
         limits = limits_now(overview.lines, request.resource)
         return time_series_list(request, slots, series, use, waits, limits, known_since, age)
 
@@ -301,9 +293,16 @@ class SqlReader:
 
     async def used_kinds_in_namespaces(self, since: int, limit: int) -> tuple[KindIn, ...]:
         """Kinds of workloads that held something at a second (since the epoch) or after it, with their namespaces."""
+        async with self._snapshot_to_add_up() as tx:
+            return await used_kinds_in_namespaces(tx, since, limit)
+
+    @asynccontextmanager
+    async def _snapshot_to_add_up(self) -> AsyncIterator[Transaction]:
+        """Adding up a long period may take Postgres seconds: one at a time, so that other questions have connections.
+        Raises PeriodTooLarge."""
         try:
             async with self._adding_up, self._database.snapshot() as tx:
-                return await used_kinds_in_namespaces(tx, since, limit)
+                yield tx
         except DatabaseTooSlow as error:
             raise PeriodTooLarge from error
 
@@ -378,7 +377,7 @@ class SqlReader:
             fading = half_lives(overview.tree.queues)
             use = await self._pasts.get(tuple(sorted(fading.items())), lambda: self._read_past(fading))
             past = past_by_queue(overview.tree, overview.lines, use, overview.now)
-        return queue_bodies(overview, past)
+        return tree(overview.lines, past, now=overview.now)
 
     async def _read_past(self, half_lives: Mapping[QueueName, frozenset[int]]) -> PastUse | None:
         """Past use by these half-lives. None if it takes too long to read: a leader has not summed it up yet."""

@@ -19,6 +19,11 @@ def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     }
 
 
+def quantity(resource: str, units: int | None) -> str | None:
+    """One amount as Kubernetes writes it; None stays None."""
+    return None if units is None else show(resource, units)
+
+
 def hours(unit_seconds: Mapping[str, int]) -> dict[str, float]:
     """Device-hours by resource; the devices of a node one by one are left out."""
     return {

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from admission.cli.rendering.terminal import NONE, moment
+from admission.cli.rendering.terminal import NONE, moment, seconds_between
 from queues.read_api.bodies import ExpectedStartBody
 from queues.text_format import short_duration
 
@@ -27,11 +27,11 @@ def expected_cell(expected: ExpectedStartBody | None, now: str) -> str:
     if expected.never:
         return UNKNOWN
     if (since := _overdue_since(expected, now)) is not None:
-        return f"overdue {short_duration(_seconds(since, now))}"
-    low = _seconds(now, expected.earliest)
+        return f"overdue {short_duration(seconds_between(since, now))}"
+    low = seconds_between(now, expected.earliest)
     if expected.latest is None:
         return f"in >{short_duration(low)}" if low >= 60 else UNKNOWN
-    return f"in {_interval(low, max(low, _seconds(now, expected.latest)))}"
+    return f"in {_interval(low, max(low, seconds_between(now, expected.latest)))}"
 
 
 def _interval(low: int, high: int) -> str:
@@ -81,7 +81,7 @@ def _run_time(expected: ExpectedStartBody) -> str:
 
 
 def _old(computed: str, now: str) -> str:
-    seconds = _seconds(computed, now)
+    seconds = seconds_between(computed, now)
     return f", worked out {short_duration(seconds)} ago" if seconds >= 120 else ""
 
 
@@ -89,7 +89,3 @@ def _clock(at: str, now: str) -> str:
     """The time of day, with the date unless it is today's; both in UTC, as all times here."""
     then, today = moment(at), moment(now)
     return f"{then:%H:%M}" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M}"
-
-
-def _seconds(since: str, until: str) -> int:
-    return max(0, int((moment(until) - moment(since)).total_seconds()))

@@ -19,6 +19,7 @@ from admission.cli.rendering.terminal import (
     item_table,
     moment,
     one_line,
+    seconds_between,
     short_resource,
     table,
     with_texts,
@@ -171,11 +172,11 @@ def _times(one: ExplanationBody) -> list[tuple[str, str]]:
         return ended
     first = min(held.opened for held in admissions)
     runs = _runs(admissions, now)
-    ran = short_duration(sum(_seconds(*run) for run in runs))
+    ran = short_duration(sum(seconds_between(*run) for run in runs))
     ran += f" in {len(runs)} admissions" if len(runs) > 1 else ""
     used = ", ".join(f"{hours(each)} {short_resource(name)}-hours" for name, each in one.device_hours.items())
     return [
-        ("Waited", short_duration(_seconds(one.created, first)) + " until it was first admitted"),
+        ("Waited", short_duration(seconds_between(one.created, first)) + " until it was first admitted"),
         ("Ran" if one.state == "finished" else "Held", ran),
         *ended,
         *([("Used", used)] if used else []),
@@ -209,10 +210,6 @@ def _ended_pods(one: ExplanationBody) -> str:
         f"{each.pods} {each.phase.lower()}" + (f" (exit code {code})" if (code := each.exit_code) else "")
         for each in one.outcomes
     )
-
-
-def _seconds(since: str, until: str) -> int:
-    return max(0, int((moment(until) - moment(since)).total_seconds()))
 
 
 def state_text(one: ExplanationBody) -> str:
@@ -340,7 +337,7 @@ def _given_back(held: AdmissionBody, now: str) -> str:
         on = ", ".join(held.nodes) + (
             f" and {more} more" if (more := held.node_count - len(held.nodes)) else ""
         )
-        after = short_duration(_seconds(held.opened, held.closed))
+        after = short_duration(seconds_between(held.opened, held.closed))
         back = f"given back {age(held.closed, now)} ago, after {after}"
         return f"{counted(held.seat_count, 'seat')} on {on}\n{back}\n"
     if held.ended:

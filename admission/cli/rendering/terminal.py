@@ -133,11 +133,16 @@ def moment(text: str) -> "datetime":
     return datetime.fromisoformat(text)
 
 
+def seconds_between(since: str, until: str) -> int:
+    """Whole seconds from one time of the read API to another; 0: it is no later."""
+    return max(0, int((moment(until) - moment(since)).total_seconds()))
+
+
 def age(since: str | None, now: str) -> str:
     """The age, as kubectl shortens it: ``45s``, ``5m30s``, ``3h12m``, ``4d``."""
     if since is None:
         return NONE
-    return short_duration(int((moment(now) - moment(since)).total_seconds()))
+    return short_duration(seconds_between(since, now))
 
 
 _STATED: Final = re.compile(r"([0-9]{1,9})(h|m|s)")

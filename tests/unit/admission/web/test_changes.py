@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from admission.settings import Address
+from admission.web.access.limits import RequestLimits
 from admission.web.app import PREFIX
 from admission.web.changes import Changes, StreamLimits
 from admission.web.http import serving
@@ -18,7 +19,8 @@ from tests.fakes.fake_reader import FakeReader, fake_api
 from tests.tables import with_rows
 from tests.waiting import LIMIT
 
-QUICK = StreamLimits(every=0.01, silence=5.0, longest=30.0, newcomers=0)
+STREAMS = RequestLimits(at_once=200, waiting=0, of_one=8)
+QUICK = StreamLimits(every=0.01, silence=5.0, longest=30.0, at_once=STREAMS)
 STREAM = f"{PREFIX}/changes?watch=true"
 
 
@@ -95,7 +97,7 @@ async def test_a_stream_ends_by_itself() -> None:
 @with_rows("limits", "first", "second")
 async def test_there_are_only_so_many(limits: dict[str, Any], first: str, second: str) -> None:
     async with (
-        streaming(FakeReader(), replace(QUICK, **limits)) as (url, _),
+        streaming(FakeReader(), replace(QUICK, at_once=replace(STREAMS, **limits))) as (url, _),
         aiohttp.ClientSession(url) as session,
         session.get(STREAM, headers={"Authorization": f"Bearer {first}"}) as answer,
     ):
@@ -105,7 +107,7 @@ async def test_there_are_only_so_many(limits: dict[str, Any], first: str, second
 
 
 async def test_who_has_no_stream_gets_a_place_that_is_kept_for_newcomers() -> None:
-    limits = replace(QUICK, in_all=2, newcomers=1)
+    limits = replace(QUICK, at_once=replace(STREAMS, at_once=2, newcomers=1))
     async with (
         streaming(FakeReader(), limits) as (url, _),
         aiohttp.ClientSession(url) as session,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from admission.web.overview import in_sight, tree, with_loans
+from admission.web.overview import in_sight, tree
 from admission.web.queue_history import stated_loans
 from admission.web.reader import EVERYTHING, Sight
 from queues.quota.queue import Queue
@@ -32,7 +32,7 @@ LINES = (line("a", guarantee={"resource": {GPU: 4}}, loans=[LOAN]), line("b"), l
 
 
 def shown(now: int = END - 1) -> dict[str, Any]:
-    return {body.name: body for body in with_loans(tree(LINES), LINES, now)}
+    return {body.name: body for body in tree(LINES, now=now)}
 
 
 def test_a_loan_is_shown_with_what_counts_to_the_queue_that_lends_and_to_the_other() -> None:
