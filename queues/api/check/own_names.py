@@ -10,12 +10,8 @@ from queues.api import names
 from queues.api.api_resources import (
     CRON_JOBS,
     DEPLOYMENTS,
-    JOB_SETS,
     LEADER_WORKER_SETS,
-    PYTORCH_JOBS,
-    RAY_JOBS,
     REPLICA_SETS,
-    SPARK_APPLICATIONS,
     STATEFUL_SETS,
     TRAIN_JOBS,
 )
@@ -38,6 +34,7 @@ from queues.api.metadata_keys import (
     known_key,
 )
 from queues.api.validation.queued_work import ONLY_MUSTER
+from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.json_values import mapping_at
 
 #: Names that only Muster and Volcano use: an unknown one is misspelt, or has no effect.
@@ -58,9 +55,7 @@ _PLACES: Final = {
 #: Kinds whose templates are judged as the Volcano Jobs that Muster makes of them.
 _JUDGED_AS_JOBS: Final = ((names.BATCH_VOLCANO, "CronJob"), (names.FLOW_VOLCANO, "JobTemplate"))
 #: API groups whose jobs wait.
-_GROUPS_OF_OPERATORS: Final = frozenset(
-    each.group for each in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS, SPARK_APPLICATIONS, TRAIN_JOBS)
-)
+_GROUPS_OF_OPERATORS: Final = frozenset(each.resource.group for each in OPERATOR_KINDS) | {TRAIN_JOBS.group}
 
 #: Fields that hold a template, or (as in a Workflow) an entry of a list of templates.
 _TEMPLATE_PATH: Final = re.compile(r"emplate$|emplates\[\d+\]$")
