@@ -81,6 +81,8 @@ class Nvidia:
         #: Of these, those that the last reading does not have; and how many readings since all were there.
         self._missing: set[DeviceId] = set()
         self._reads_with_missing = 0
+        #: How often the driver went away under a session. It tells loads apart where the kernel shows no module.
+        self._driver_ends = 0
 
     def read(self) -> NodeReading:
         """All devices that answer. Errors as in ``Vendor``; see ``DriverReplaced``.
@@ -135,7 +137,10 @@ class Nvidia:
     def _read_or_start_again(self) -> NodeReading:
         try:
             return self._read()
-        except (SessionOver, DeviceLost):
+        except SessionOver:
+            self._driver_ends += 1
+            self.close()
+        except DeviceLost:
             self.close()
         try:
             return self._read()
@@ -151,7 +156,7 @@ class Nvidia:
         return NodeReading(
             vendor=VENDOR,
             driver_version=session.driver_version,
-            driver_start=f"{self._boot}/{session.module}" if self._boot else "",
+            driver_start=f"{self._boot}/{session.module or self._driver_ends or ''}" if self._boot else "",
             runtime_version=session.cuda_version,
             devices=devices,
         )

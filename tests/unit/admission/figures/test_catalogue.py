@@ -102,7 +102,7 @@ def test_a_replica_shows_what_the_catalogue_has_and_nothing_else() -> None:
 
 def test_an_agent_shows_what_its_catalogue_has_and_nothing_else() -> None:
     metrics, found = AgentMetrics(), reading(2)
-    seen = Seen(vendor="nvidia", answered=True, reading=found, number=1, silent=0.0, took=0.1)
+    seen = Seen(vendor="nvidia", reading=found, number=1, silent=0.0, took=0.1)
     metrics.observe(NodeObservation(seen=[seen], readings=[found], ticks=1.0))
     shown = {
         family.name + ("_total" if family.type == "counter" else ""): Shown(

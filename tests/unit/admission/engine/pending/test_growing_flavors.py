@@ -12,7 +12,7 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.replay.snapshot_file import load, plan_form, replayed_plan, save
+from admission.replay.snapshot_file import load, replayed_plan, save
 from queues.flavor_growth import FlavorGrowth
 from queues.plan import NODES_REFUSED, Reason
 from queues.quota.queue import Limits, ProvisioningRules, Queue
@@ -52,7 +52,8 @@ def snapshot(
 def why(asked: Workload, of: Queue, *may_grow: FlavorGrowth, nodes: tuple[Node, ...] = OF_H100) -> Reason:
     state = snapshot(asked, of, *may_grow, nodes=nodes)
     plan = plan_of(state)
-    assert replayed_plan(load(save(state, plan))) == plan_form(plan), "it is part of a saved turn"
+    saved = load(save(state, plan))
+    assert replayed_plan(saved) == saved.plan, "it is part of a saved turn"
     return plan.reasons[asked.key]
 
 
@@ -229,7 +230,8 @@ def test_nodes_that_were_refused_for_good_do_not_come(
     assert plan == plan_of(refused)
     assert never(plan.reasons[asked.key]) == (message + REFUSED if message else "")
     assert bool(plan.reasons[asked.key].facts.get(NODES_REFUSED)) == bool(message)
-    assert replayed_plan(load(save(refused, plan))) == plan_form(plan)
+    saved = load(save(refused, plan))
+    assert replayed_plan(saved) == saved.plan
     plan, _ = decide(open_state, memo)
     assert plan == plan_of(open_state)
 
