@@ -92,12 +92,13 @@ class SqlReader:
         self._clock = clock
         self._adding_up = asyncio.Lock()
         self._overviews: Kept[None, Overview] = Kept(keep, 1)
-        self._bodies: Kept[None, tuple[bodies.QueueBody, ...]] = Kept(keep, 1)
+        #: By the overview that they are of, so that they are no older than that.
+        self._bodies: Kept[Overview, tuple[bodies.QueueBody, ...]] = Kept(keep, 1)
         self._pasts: Kept[object, PastUse | None] = Kept(_PAST_KEPT * keep, 1)
 
     async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
         """The queues that the user may see, parents first."""
-        shown = await self._bodies.get(None, self._read_bodies)
+        shown = await self._queue_bodies(await self._overview())
         async with self._database.snapshot() as tx:
             age = await self._age(tx)
         visible = tuple(in_sight(body, sight) for body in shown if sight.shows_queue(body.name))
@@ -216,7 +217,7 @@ class SqlReader:
         names = None if queue is None else subtree(overview.lines, queue, sight)
         question = UserQuestion(queues=names, user=user, seen=sight.workloads)
         top = queue or ROOT
-        shown = await self._bodies.get(None, self._read_bodies) if sight.shows_queue(top) else ()
+        shown = await self._queue_bodies(overview) if sight.shows_queue(top) else ()
         visible = next((body for body in shown if body.name == top), None)
         async with self._database.snapshot() as tx:
             lines = await users(tx, question)
@@ -370,8 +371,10 @@ class SqlReader:
             lines = await views.queue_overview(tx)
         return Overview(lines, policies(lines), int(self._clock()))
 
-    async def _read_bodies(self) -> tuple[bodies.QueueBody, ...]:
-        overview = await self._overview()
+    async def _queue_bodies(self, overview: Overview) -> tuple[bodies.QueueBody, ...]:
+        return await self._bodies.get(overview, lambda: self._read_bodies(overview))
+
+    async def _read_bodies(self, overview: Overview) -> tuple[bodies.QueueBody, ...]:
         past: dict[QueueName, QueuePast] = {}
         if states_half_life(overview.lines):
             fading = half_lives(overview.tree.queues)
