@@ -3,14 +3,14 @@
 from importlib.resources import files
 from typing import Final
 
-import yaml
+import msgspec
 
 from queues.api.types.workload_kind import WorkloadKindDocument, WorkloadKindSpec
 
 
-def read_kind(text: str) -> WorkloadKindDocument:
-    """A kind from its document in YAML. Raises InvalidDocument, YAMLError."""
-    return WorkloadKindDocument.read(yaml.safe_load(text))
+def read_kind(content: bytes) -> WorkloadKindDocument:
+    """A kind from its document in YAML. Raises InvalidDocument, msgspec.DecodeError."""
+    return WorkloadKindDocument.read(msgspec.yaml.decode(content))
 
 
 def _shipped() -> tuple[WorkloadKindSpec, ...]:
@@ -18,7 +18,7 @@ def _shipped() -> tuple[WorkloadKindSpec, ...]:
     documents = sorted(
         (each for each in folder.iterdir() if each.name.endswith(".yaml")), key=lambda each: each.name
     )
-    return tuple(read_kind(each.read_text(encoding="utf-8")).spec for each in documents)
+    return tuple(read_kind(each.read_bytes()).spec for each in documents)
 
 
 #: What Muster knows of each of them.

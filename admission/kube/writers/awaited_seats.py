@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 ASKED_AFTER: Final = 60.0
 
 
-class UnwantedWrite(Exception):  # noqa: N818: not an error, the write is left out
+class UnwantedWrite(Exception):
     """What a write was to bring about is not wanted any more: it is not sent."""
 
 
