@@ -21,6 +21,7 @@ from admission.facts.pods import PodFact
 from admission.workloads.state import WorkloadState
 from admission.world.persistence import AFTER_DECISION, BEFORE_DECISION, Unsaved, UnsavedRow
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import PodOutcome
 from queues.errors import DataRefused
 from queues.order.policies import devices
@@ -31,7 +32,7 @@ from queues.sql.observed import workloads
 from queues.sql.observed.nodes import record_node_limits
 from queues.sql.observed.queues import record_queues
 from queues.sql.observed.rows import Description, NodeLimit, QueueVersion, Succession
-from queues.workload import NodeName, Result, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, Result, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -274,7 +275,7 @@ def _description(world: World, state: WorkloadState) -> Description:
 
 def _owner(state: WorkloadState) -> str:
     """What controls a pod that waits alone; "": nothing, or it is no such pod."""
-    pod = next(iter(state.pods), None) if state.key.kind is WorkloadKind.POD else None
+    pod = next(iter(state.pods), None) if state.key.kind == kind_names.POD else None
     return "" if pod is None else pod.controller
 
 

@@ -1,4 +1,4 @@
-"""Workloads: their kinds, their pod sets with requests and placement wishes, and the ids of other domain values."""
+"""Workloads: their pod sets with requests and placement wishes, and the ids of other domain values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, NewType
 
 import msgspec
 
+from queues.kind_names import KindName
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources, total
 
@@ -40,55 +41,13 @@ class Result(StrEnum):
     IDLE = "idle"
 
 
-class WorkloadKind(StrEnum):
-    """The kinds of objects that wait in queues."""
-
-    #: batch.volcano.sh/v1alpha1 Job: no pods exist while it waits; Muster creates them.
-    VOLCANO_JOB = "vcjob"
-    #: batch/v1 Job: suspended while it waits.
-    JOB = "job"
-    #: scheduling.volcano.sh/v1beta1 PodGroup with the pods that name it: gated while they wait.
-    POD_GROUP = "podgroup"
-    #: A pod without a group: gated while it waits.
-    POD = "pod"
-    #: jobset.x-k8s.io/v1alpha2 JobSet: suspended while it waits, as are the following.
-    JOB_SET = "jobset"
-    #: kubeflow.org/v2beta1
-    MPI_JOB = "mpijob"
-    #: kubeflow.org/v1
-    PYTORCH_JOB = "pytorchjob"
-    #: kubeflow.org/v1
-    TF_JOB = "tfjob"
-    #: kubeflow.org/v1
-    XGBOOST_JOB = "xgboostjob"
-    #: kubeflow.org/v1
-    PADDLE_JOB = "paddlejob"
-    #: kubeflow.org/v1
-    JAX_JOB = "jaxjob"
-    #: ray.io/v1
-    RAY_CLUSTER = "raycluster"
-    #: ray.io/v1
-    RAY_JOB = "rayjob"
-    #: sparkoperator.k8s.io/v1beta2
-    SPARK_APPLICATION = "sparkapplication"
-
-    @property
-    def can_shrink(self) -> bool:
-        """Whether some of its pods can be removed while the others run on.
-
-        An object that is suspended to lose its pods loses all of them: its controller counts each one that is removed
-        otherwise as failed.
-        """
-        return self in (WorkloadKind.VOLCANO_JOB, WorkloadKind.POD_GROUP)
-
-
 class WorkloadKey(msgspec.Struct, frozen=True, order=True, gc=False):
     """Identity of a workload by its uid: a name may be used again, a uid never.
 
     A struct because it is the key of most mappings: hashed, compared and made without Python code, and small.
     """
 
-    kind: WorkloadKind
+    kind: KindName
     uid: str
 
     def __str__(self) -> str:
@@ -533,7 +492,7 @@ class Workload:
         return f"{self.kind}/{self.namespace}/{self.name}"
 
     @property
-    def kind(self) -> WorkloadKind:
+    def kind(self) -> KindName:
         """The kind of the object."""
         return self.key.kind
 

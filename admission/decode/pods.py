@@ -19,6 +19,7 @@ from admission.decode.topology_requests import pod_shape_of
 from admission.decode.volumes import volumes_of
 from admission.facts.pods import PodController, PodFact, PodPhase, PodShape
 from admission.wire import WireCondition, WireContainerStatus, WireMetadata, WirePod, WirePodStatus
+from queues import kind_names
 from queues.api import names
 from queues.api.json_patch import escaped
 from queues.api.reading.pod_requests import requests_of
@@ -36,7 +37,7 @@ from queues.api.types.pod import WireAffinity, WireContainer, WirePodSpec
 from queues.errors import InvalidQuantity
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, Resources
-from queues.workload import AdmissionId, NodeName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 #: Characters of the name of a pod set that Muster has written on a pod: a task, a digest and the keys of a subgroup.
 _LONGEST_POD_SET: Final = 2000
@@ -67,7 +68,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     waits = bool(queue or gated)
     group, group_minimum = _group(annotations, labels, values, waits=waits)
     if known["owner"] is None and group is None and waits:
-        known["owner"] = WorkloadKey(WorkloadKind.POD, meta.uid)
+        known["owner"] = WorkloadKey(kind_names.POD, meta.uid)
     pinned = known["admission"] is not None
     affinity = affinity_of(spec.affinity, values, "spec", namespace=meta.namespace, pinned=pinned)
     shape = pod_shape_of(spec, annotations, values, affinity=affinity, pinned=pinned, status=status)
@@ -216,7 +217,7 @@ def minimal_pod_fact(
     gated = any(gate.get("name") == names.GATE for gate in gates)
     node = _part(parts.spec.get("nodeName"), str)
     if known["owner"] is None and gated:
-        known["owner"] = WorkloadKey(WorkloadKind.POD, meta.uid)
+        known["owner"] = WorkloadKey(kind_names.POD, meta.uid)
     return PodFact(
         **known,
         phase=_phase(_part(parts.status.get("phase"), str) or ""),

@@ -15,8 +15,9 @@ from queues.api import names
 from queues.api.reading.user_values import MOST_PODS, UserValues
 from queues.api.validation.defaults import queue_named
 from queues.command import Command
+from queues.kind_names import KindName
 from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, PodSet, QueueName, WorkloadKey
 
 #: The only pod set of a batch/v1 Job.
 MAIN: Final = "main"
@@ -33,7 +34,7 @@ def of_possible_size(fact: WorkloadFact, where: str) -> WorkloadFact:
     return replace(fact, minimum=0, pod_sets=none, counts=None, obstacle=obstacle)
 
 
-def unreadable_fact(kind: WorkloadKind, bare: Bare, error: Exception) -> WorkloadFact:
+def unreadable_fact(kind: KindName, bare: Bare, error: Exception) -> WorkloadFact:
     """The fact of a workload if only its metadata can be read: its document does not have the form of its kind
     (DecodeError), or Muster cannot handle it."""
     meta, values = bare.metadata, UserValues()

@@ -20,8 +20,8 @@ from admission.facts.volumes import CsiNodeFact, StorageClassFact, VolumeClaimFa
 from admission.facts.workloads import Child, WorkloadFact
 from queues.admissions import Recreation
 from queues.command import Command
+from queues.kind_names import KindName
 from queues.quota.namespace_quota import NamespaceQuota
-from queues.workload import WorkloadKind
 
 
 class FactKind(StrEnum):
@@ -96,4 +96,4 @@ class Change:
     kind: FactKind
     key: str
     fact: Fact | None
-    workload_kind: WorkloadKind | None = None
+    workload_kind: KindName | None = None

@@ -30,9 +30,10 @@ from admission.world.world import World
 from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS
 from queues.api.names import PROVISIONING_FOR
 from queues.errors import ApiRefused, Conflict, Fenced, NotFound
+from queues.kind_names import KindName
 from queues.quota.queue import ProvisioningRules, Queue, path_upwards, provisioning_rules
 from queues.reason_codes import ReasonCode
-from queues.workload import QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import QueueName, Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -340,9 +341,7 @@ def _within_limits(world: World, workload: Workload) -> bool:
 
 def _is_undecided(world: World, asking: Collection[QueueName], owner: str) -> bool:
     kind, _, uid = owner.partition(".")
-    if kind not in set(WorkloadKind):
-        return False
-    key = WorkloadKey(WorkloadKind(kind), uid)
+    key = WorkloadKey(KindName(kind), uid)
     state, reason = world.states.get(key), world.ledger.reasons.get(key)
     waits = state is not None and state.needs_seats and state.workload.queue in asking and not state.seat_maps
     return waits and (reason is None or reason.code in _UNDECIDED)

@@ -14,9 +14,10 @@ from admission.workloads.kinds import support_of
 from admission.workloads.state import WorkloadState
 from admission.workloads.workload import queue_to_move_to, telling_pod
 from admission.world.world import World
+from queues import kind_names
 from queues.api.api_resources import POD_GROUPS, Document
 from queues.api.names import AUTOMATIC_GROUP_OF_PODS, DEFAULT_QUEUE
-from queues.workload import UNUSABLE_QUEUE, WorkloadKey, WorkloadKind
+from queues.workload import UNUSABLE_QUEUE, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ def groups_wanted(world: World, keys: Sequence[WorkloadKey]) -> Iterator[tuple[W
         if fact is not None and support_of(key).is_group and not world.recreations.is_awaited(key):
             found = unneeded(fact, state.pods)
         if found is None and not state.is_over:
-            if key.kind is WorkloadKind.POD:
+            if key.kind == kind_names.POD:
                 found = _missing(state)
             elif fact is not None and support_of(key).is_group:
                 found = changed(fact, state.pods, has_seats=bool(state.seat_maps))

@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import Final
 
 from queues.plan import Reason
-from queues.workload import WorkloadKind
 
 _NAMED: Final = re.compile(
-    rf"\b(?P<kind>{'|'.join(WorkloadKind)})/(?P<namespace>[a-z0-9][a-z0-9-]*)/(?P<name>[a-z0-9][a-z0-9.-]*[a-z0-9]|[a-z0-9])"
+    r"(?<![\w./-])(?P<kind>[a-z][a-z0-9]*)/(?P<namespace>[a-z0-9][a-z0-9-]*)/(?P<name>[a-z0-9][a-z0-9.-]*[a-z0-9]|[a-z0-9])"
 )
 _HIDDEN: Final = "another workload"
 #: Several of them after one another, in a list of names as sentences have it.

@@ -12,9 +12,10 @@ from admission.volcano_jobs.view import JobView, at_version_of_pods
 from admission.workloads.rollback import Deadlines
 from admission.world.volcano_jobs import is_about
 from admission.world.world import World
+from queues import kind_names
 from queues.errors import InvalidDocument
 from queues.reason_codes import ReasonCode
-from queues.workload import QueueName, WorkloadKey, WorkloadKind
+from queues.workload import QueueName, WorkloadKey
 
 
 class VolcanoJobController:
@@ -45,7 +46,7 @@ class VolcanoJobController:
     def transitions(self, world: World, keys: Iterable[WorkloadKey], now: int) -> tuple[JobTransition, ...]:
         """State changes of these Jobs; other workloads among them have none."""
         found = []
-        for key in sorted(key for key in keys if key.kind is WorkloadKind.VOLCANO_JOB):
+        for key in sorted(key for key in keys if key.kind == kind_names.VOLCANO_JOB):
             try:
                 view = self.view(world, key)
                 if view is None:
@@ -64,7 +65,7 @@ class VolcanoJobController:
         """What these Jobs need done in the cluster; empty work says that nothing is left to do."""
         found = []
         for key in keys:
-            if key.kind is not WorkloadKind.VOLCANO_JOB:
+            if key.kind != kind_names.VOLCANO_JOB:
                 continue
             try:
                 view = self.view(world, key)

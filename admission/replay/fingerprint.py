@@ -17,6 +17,7 @@ _DECIDING: Final = (
     "queues.admissions",
     "queues.eviction_rest",
     "queues.flavor_growth",
+    "queues.kind_names",
     "queues.label_selectors",
     "queues.node_closures",
     "queues.order",

@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
+from sys import intern
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from queues.errors import InvalidDocument
+from queues.kind_names import KindName
 from queues.resources import Resources
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 
 #: The largest whole number: what arrays of the engine hold.
 _LARGEST: Final = 2**62
@@ -144,8 +146,9 @@ def _key(kind: Any, key: str, where: str) -> Any:
 
 def _workload_key(form: Any, where: str) -> WorkloadKey:
     kind, _, uid = expect(str, form, where).partition("/")
-    known = f"kind/uid with a kind of {', '.join(WorkloadKind)}"
-    return WorkloadKey(_attempt(WorkloadKind, kind, where, known), uid)
+    if not kind or not uid:
+        raise InvalidDocument(where=where, found=repr(form)[:80], expected="kind/uid")
+    return WorkloadKey(KindName(intern(kind)), uid)
 
 
 def _attempt(make: Callable[[Any], Any], form: Any, where: str, expected: str) -> Any:

@@ -22,6 +22,7 @@ from admission.facts.workloads import WorkloadFact
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, SUSPENDED, KindSupport, read_pod
+from queues import kind_names
 from queues.api import names
 from queues.api.api_resources import POD_GROUPS, VOLCANO_JOBS
 from queues.api.model import excerpt
@@ -31,7 +32,7 @@ from queues.api.validation.validation import unknown_fields
 from queues.errors import MusterError
 from queues.read_api.trials import SkippedBody, TrialBody, TrialRequestBody
 from queues.text_format import rfc3339
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 
 Document = Mapping[str, Any]
 
@@ -162,7 +163,7 @@ def submitted(
     ``now``: seconds since the epoch.
     """
     read = [_read(each, _as_stored(each, question, now), context) for each in asked]
-    groups = {_place_of(each) for each in read if each.key.kind is WorkloadKind.POD_GROUP}
+    groups = {_place_of(each) for each in read if each.key.kind == kind_names.POD_GROUP}
     members: dict[tuple[str, str], list[PodFact]] = {}
     for each in read:
         if (group := _group_of(each)) in groups and group is not None:
@@ -178,7 +179,7 @@ def submitted(
                 "try both together"
             )
             found.append(each.refused(text))
-        elif each.key.kind is WorkloadKind.POD_GROUP:
+        elif each.key.kind == kind_names.POD_GROUP:
             pods = sorted(members.get(_place_of(each), ()), key=lambda pod: pod.name)
             volumes = (volume for pod in pods for volume in pod.volumes)
             found.append(_with_warning(replace(each, pods=tuple(pods)), volumes))
@@ -193,7 +194,7 @@ def _place_of(each: Submitted) -> tuple[str, str]:
 
 def _group_of(each: Submitted) -> tuple[str, str] | None:
     """Namespace and name of the group that a pod names. None if it is no pod, or names no group."""
-    if each.key.kind is not WorkloadKind.POD or not each.pods or each.pods[0].group is None:
+    if each.key.kind != kind_names.POD or not each.pods or each.pods[0].group is None:
         return None
     return each.item.namespace, each.pods[0].group
 

@@ -37,6 +37,7 @@ from admission.web.time_series import (
 )
 from admission.web.usage_report import UsageRequest, usage_list, usage_viewer
 from queues.errors import DatabaseTooSlow
+from queues.kind_names import KindName
 from queues.quota.decayed_usage import PastUse, half_lives
 from queues.quota.queue import ROOT
 from queues.read_api import bodies
@@ -64,7 +65,7 @@ from queues.sql.read.usage import (
 )
 from queues.sql.read.users import UserQuestion, hidden_work, users
 from queues.text_format import rfc3339
-from queues.workload import QueueName, WorkloadKey, WorkloadKind
+from queues.workload import QueueName, WorkloadKey
 
 #: Workloads before one in its queue that an answer names.
 AHEAD: Final = 10
@@ -347,7 +348,7 @@ class SqlReader:
             path=path_to_root(overview.lines, queue, asks, sight),
             priority_limit=priority_limit(overview.tree, queue, one.priority),
         )
-        key = WorkloadKey(WorkloadKind(one.kind), one.uid)
+        key = WorkloadKey(KindName(one.kind), one.uid)
         place = None
         # What never fits is not in line.
         if one.state == "pending" and (one.reason is None or one.reason.code not in NEVER):

@@ -28,13 +28,14 @@ from admission.workloads.seats import (
     may_take,
     taken_places,
 )
+from queues import kind_names
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.api.names import ADOPT, ADOPT_UNTIL
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources
 from queues.text_format import rfc3339
-from queues.workload import UNUSABLE_QUEUE, AdmissionId, Obstacle, PodSet, WorkloadKind
+from queues.workload import UNUSABLE_QUEUE, AdmissionId, Obstacle, PodSet
 
 
 class Mismatch(NamedTuple):
@@ -336,7 +337,7 @@ def _is_left_alone(pod: PodFact, inputs: WorkloadInputs) -> bool:
     """
     if pod.admission is None or pod.gated or pod.node is not None:
         return False
-    return pod.uid in inputs.origins or (inputs.key.kind is WorkloadKind.POD and pod.group is not None)
+    return pod.uid in inputs.origins or (inputs.key.kind == kind_names.POD and pod.group is not None)
 
 
 def outgrowing_pods(place: SeatMap) -> tuple[PodFact, ...]:

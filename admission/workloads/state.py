@@ -59,10 +59,11 @@ from admission.workloads.workload import (
     wanted,
     workload_of,
 )
+from queues import kind_names
 from queues.admissions import AdmissionState
 from queues.plan import Reason
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeName, Obstacle, Result, Workload, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, Obstacle, Result, Workload, WorkloadKey
 
 #: States share these: there may be 200,000 of them.
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
@@ -203,7 +204,7 @@ def _held_state(
         is_untried=wish.untried is not None,
         needs_seats=wish.needs_seats,
         is_over=over,
-        is_gone=inputs.fact is None and not (inputs.key.kind is WorkloadKind.POD and inputs.pods),
+        is_gone=inputs.fact is None and not (inputs.key.kind == kind_names.POD and inputs.pods),
         result=result_of(inputs) if over else result_so_far(inputs),
         pods=tuple(inputs.pods),
         is_by_ordinal=bool(held.seat_maps) and support.is_by_ordinal(inputs.fact),
@@ -427,14 +428,14 @@ def state_beside(inputs: WorkloadInputs, obstacle: Obstacle) -> WorkloadState | 
 
 
 def _exists(inputs: WorkloadInputs, support: KindSupport) -> bool:
-    if inputs.key.kind is WorkloadKind.POD:
+    if inputs.key.kind == kind_names.POD:
         return bool(inputs.recreations) or any(is_live(pod) for pod in inputs.pods)
     fact = inputs.fact
     return fact is not None and (fact.queue is not None or not support.needs_queue)
 
 
 def _over(inputs: WorkloadInputs) -> bool:
-    if inputs.key.kind is WorkloadKind.POD:
+    if inputs.key.kind == kind_names.POD:
         return not (inputs.recreations or any(is_live(pod) and not pod.deleting for pod in inputs.pods))
     fact = inputs.fact
     return fact is None or fact.finished or fact.deleting or inputs.job_result is not None

@@ -13,6 +13,7 @@ from admission.workloads.kinds import Holding, is_told_by_pods, support_of
 from admission.workloads.pod_shapes import task_of
 from admission.workloads.rollback import held_back_by_refusals, obstacle_of_run_out
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
+from queues import kind_names
 from queues.admissions import COMING_FIRST, AdmissionState
 from queues.api.names import AUTOMATIC_GROUP, HOLD
 from queues.api.reading.user_values import MOST_POD_SETS
@@ -29,7 +30,6 @@ from queues.workload import (
     Result,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 
 #: The phase of a Volcano Job that may be resumed.
@@ -122,7 +122,7 @@ def on_hold(inputs: WorkloadInputs) -> Obstacle | None:
     """The obstacle of an object that its owner has suspended; None if it is not suspended."""
     if inputs.fact is None or not inputs.fact.held:
         return None
-    way = "`kubectl muster job resume` has" if inputs.key.kind is WorkloadKind.JOB else "to unsuspend it has"
+    way = "`kubectl muster job resume` has" if inputs.key.kind == kind_names.JOB else "to unsuspend it has"
     message = (
         f"its owner has suspended it (annotation {HOLD}); {way} it wait for its place again, from the start"
     )
@@ -330,7 +330,7 @@ def _held_by_gates(pods: Sequence[PodFact]) -> Obstacle:
 
 def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arrival: int) -> Workload:
     """A bare pod, there or to be made again; or the remains of an object that is gone, known from its admissions."""
-    pod = inputs.pods[0] if inputs.pods and inputs.key.kind is WorkloadKind.POD else None
+    pod = inputs.pods[0] if inputs.pods and inputs.key.kind == kind_names.POD else None
     last = inputs.admissions[-1] if inputs.admissions else None
     again = next(iter(inputs.recreations), None)
     obstacle = obstacle_of_run_out(inputs)

@@ -13,10 +13,11 @@ from admission.volcano_jobs.state import JobState
 from admission.workloads.kinds import Holding, support_of
 from admission.world.admissions import KeyIndex
 from admission.world.reasons import without_more_nodes
+from queues import kind_names
 from queues.admissions import NO_SETBACKS, Claim, LastEviction, PodOutcome, Recreation, Setbacks
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from queues.workload import NodeName, QueueName, Result, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, QueueName, Result, WorkloadKey
 from queues.world_rows import WorldRows
 
 Outcomes = dict[tuple[str, int], PodPhase]
@@ -196,7 +197,7 @@ class Recreations:
         if intent is None or pod.controller or (pod.namespace, pod.name) != (intent.namespace, intent.name):
             return
         self.put(intent.pod_uid, None)
-        if intent.workload.kind is WorkloadKind.POD:
+        if intent.workload.kind == kind_names.POD:
             self.successions[WorkloadKey(intent.workload.kind, pod.uid)] = intent.workload
 
     def saved(self, entries: Mapping[str, Recreation | None]) -> set[WorkloadKey]:

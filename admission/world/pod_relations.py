@@ -16,6 +16,7 @@ from admission.workloads.kinds import support_of
 from admission.workloads.state import WorkloadState
 from admission.world.admissions import KeyIndex
 from admission.world.nodes import Place
+from queues import kind_names
 from queues.api import names
 from queues.label_selectors import selects
 from queues.workload import (
@@ -27,7 +28,6 @@ from queues.workload import (
     PodSet,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 
 Rule = TypeVar("Rule", PodSelection, ApartRule)
@@ -267,19 +267,6 @@ def _without(ports: tuple[HostPort, ...], before: Place | None) -> tuple[HostPor
     return ports if before is None else tuple(port for port in ports if port not in before[1])
 
 
-#: Labels with the name of their object that these kinds' controllers write on pods.
-_NAMED: Mapping[WorkloadKind, tuple[str, ...]] = {
-    WorkloadKind.JOB_SET: ("jobset.sigs.k8s.io/jobset-name",),
-    WorkloadKind.MPI_JOB: ("training.kubeflow.org/job-name",),
-    WorkloadKind.PYTORCH_JOB: ("training.kubeflow.org/job-name",),
-    WorkloadKind.TF_JOB: ("training.kubeflow.org/job-name",),
-    WorkloadKind.XGBOOST_JOB: ("training.kubeflow.org/job-name",),
-    WorkloadKind.PADDLE_JOB: ("training.kubeflow.org/job-name",),
-    WorkloadKind.JAX_JOB: ("training.kubeflow.org/job-name",),
-    WorkloadKind.RAY_CLUSTER: ("ray.io/cluster",),
-}
-
-
 def labels_of_pods(
     workload: Workload, fact: WorkloadFact | None, pods: tuple[PodFact, ...]
 ) -> dict[str, Mapping[str, str]]:
@@ -301,10 +288,10 @@ def labels_of_pods(
 def _made_for(workload: Workload, pod_set: str) -> dict[str, str]:
     """Labels that a pod gets from what makes it."""
     match workload.kind:
-        case WorkloadKind.JOB:
+        case kind_names.JOB:
             values = (workload.key.uid, workload.key.uid, workload.name, workload.name)
             return dict(zip(names.CONTROLLER_LABELS, values, strict=True))
-        case WorkloadKind.VOLCANO_JOB:
+        case kind_names.VOLCANO_JOB:
             return {
                 names.JOB_NAME: workload.name,
                 names.JOB_NAMESPACE: workload.namespace,
@@ -312,5 +299,5 @@ def _made_for(workload: Workload, pod_set: str) -> dict[str, str]:
                 names.VOLCANO_QUEUE: workload.queue,
                 names.RELEASED: "true",
             }
-        case kind:
-            return dict.fromkeys(_NAMED.get(kind, ()), workload.name)
+        case _:
+            return dict.fromkeys(support_of(workload.key).name_labels, workload.name)

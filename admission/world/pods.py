@@ -8,7 +8,8 @@ from admission.facts.workloads import Child, WorkloadFact
 from admission.workloads.kinds import Holding, StatusForm, support_of
 from admission.workloads.seats import is_live
 from admission.world.admissions import AdmissionIndex, KeyIndex, replaced
-from queues.workload import QueueName, WorkloadKey, WorkloadKind
+from queues import kind_names
+from queues.workload import QueueName, WorkloadKey
 
 #: So many pods and seats of a workload take as long as the workload itself.
 PODS_OF_ONE: Final = 10
@@ -150,12 +151,12 @@ class PodIndex:
         named = pod.gated or pod.queue is not None or pod.admission is not None
         # What was adopted stays so, also when its namespace has no default queue any more.
         if named or self._admission_index.admission_of(pod) is not None:
-            return WorkloadKey(WorkloadKind.POD, pod.uid)
+            return WorkloadKey(kind_names.POD, pod.uid)
         return None
 
     def _is_managed(self, job: WorkloadKey) -> bool:
         """Whether pods that this Job controls are Muster's by that."""
-        if job.kind is WorkloadKind.POD:
+        if job.kind == kind_names.POD:
             return False
         fact = self.facts.get(job)
         managed = fact is not None and fact.queue is not None

@@ -15,10 +15,11 @@ from admission.workloads.seats import is_live
 from admission.world.admissions import KeyIndex
 from admission.world.persistence import current_outcomes
 from admission.world.pods import PodIndex
+from queues import kind_names
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
 from queues.command import Command
 from queues.quota.queue import ROOT
-from queues.workload import QueueName, WorkloadKey, WorkloadKind
+from queues.workload import QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
 
@@ -241,7 +242,7 @@ def _target(command: Command) -> tuple[str, str]:
 
 def job_of(command: Command) -> WorkloadKey:
     """The Job that a Command is about."""
-    return WorkloadKey(WorkloadKind.VOLCANO_JOB, command.target_uid)
+    return WorkloadKey(kind_names.VOLCANO_JOB, command.target_uid)
 
 
 def is_about(command: Command, fact: WorkloadFact) -> bool:

@@ -45,13 +45,14 @@ from admission.world.queues import QueueFacts, QueueTotals, UsageHistory
 from admission.world.snapshot_rows import SnapshotRows
 from admission.world.volcano_jobs import Commands, VolcanoJobs, following
 from admission.world.volumes import ABOUT_VOLUMES, VolumeFacts
+from queues import kind_names
 from queues.admissions import Admission, AdmissionState
 from queues.parts import parts
 from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import DEFAULT_POLICY, ROOT
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
 
@@ -627,7 +628,7 @@ class World:
             policy=DEFAULT_POLICY if user is None else self.queue_permissions.policy(user.queue),
             run_limit=self.queue_permissions.run_limit(admissions[0].queue) if admissions else None,
             held_by=self.queue_permissions.policy(admissions[0].queue) if admissions else DEFAULT_POLICY,
-            disowned=self.pod_index.why_disowned(pods[0]) if key.kind is WorkloadKind.POD and pods else "",
+            disowned=self.pod_index.why_disowned(pods[0]) if key.kind == kind_names.POD and pods else "",
             closed=self.admission_index.closed_on(key, pods),
             origins=self.admission_index.origins(key, pods),
         )

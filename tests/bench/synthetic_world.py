@@ -10,12 +10,13 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.plan import Plan
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import NOTHING, Resources
 from queues.versioned_map import VersionedMap
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey
 
 GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
 
@@ -51,7 +52,7 @@ def workload(
 ) -> Workload:
     """A gang that starts whole."""
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"00000000-0000-0000-0000-{number:012}"),
+        key=WorkloadKey(kind_names.JOB, f"00000000-0000-0000-0000-{number:012}"),
         namespace=f"team-{queue}",
         name=f"job-{number}",
         queue=QueueName(queue),

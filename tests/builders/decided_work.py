@@ -8,11 +8,13 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import Admission, Seat
+from queues.kind_names import KindName
 from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.resources import GPU, Resources
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey
 
 
 def gpu_pods(count: int = 1, gpus: float = 1, name: str = "main", **fields: Any) -> PodSet:
@@ -22,7 +24,7 @@ def gpu_pods(count: int = 1, gpus: float = 1, name: str = "main", **fields: Any)
 
 
 def a_workload(
-    uid: str, *sets: PodSet, kind: WorkloadKind = WorkloadKind.JOB, queue: str = "q", **fields: Any
+    uid: str, *sets: PodSet, kind: KindName = kind_names.JOB, queue: str = "q", **fields: Any
 ) -> Workload:
     """Pods that all start together, in namespace team, with the uid as its name."""
     minimum = sum(pods.count for pods in sets)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from admission.engine.nodes.table import Node
+from queues import kind_names
 from queues.resources import CPU, DEVICE_MARK, GPU, PODS, WHOLE, Resources, device, is_device
 from queues.workload import (
     DevicePlace,
@@ -12,7 +13,6 @@ from queues.workload import (
     QueueName,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 
 
@@ -68,7 +68,7 @@ def gpu_workload(number: int, gpus: int, *, count: int = 1, linked: bool = False
         **more,  # type: ignore[arg-type]
     )
     return Workload(
-        key=WorkloadKey(WorkloadKind.POD, f"{number:03}"),
+        key=WorkloadKey(kind_names.POD, f"{number:03}"),
         namespace="team",
         name=f"pod-{number}",
         queue=QueueName("q"),

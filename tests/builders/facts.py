@@ -11,19 +11,21 @@ from admission.facts.workloads import ChildCluster, ChildJob, JobCounts, Workloa
 from admission.workloads.inputs import Remembered, Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import Admission, AdmissionState, Seat
+from queues.kind_names import KindName
 from queues.quota.queue import Queue
 from queues.resources import GPU, Resources
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
 NOW = 1_800_000_000
 GRACE = 10
 TEAM = QueueName("team")
-JOB = WorkloadKey(WorkloadKind.JOB, "job-uid")
-GROUP = WorkloadKey(WorkloadKind.POD_GROUP, "group-uid")
-VOLCANO = WorkloadKey(WorkloadKind.VOLCANO_JOB, "6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f10")
-SETS = {WorkloadKind.JOB: "main", WorkloadKind.VOLCANO_JOB: "worker", WorkloadKind.POD: "pod"}
+JOB = WorkloadKey(kind_names.JOB, "job-uid")
+GROUP = WorkloadKey(kind_names.POD_GROUP, "group-uid")
+VOLCANO = WorkloadKey(kind_names.VOLCANO_JOB, "6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f10")
+SETS = {kind_names.JOB: "main", kind_names.VOLCANO_JOB: "worker", kind_names.POD: "pod"}
 
 
 def gpus(count: int = 1) -> Resources:
@@ -123,7 +125,7 @@ def admission(
         "id": AdmissionId(number),
         "workload": of,
         "namespace": "ns",
-        "name": "gang" if of.kind is WorkloadKind.POD_GROUP else "train",
+        "name": "gang" if of.kind == kind_names.POD_GROUP else "train",
         "queue": TEAM,
         "priority": 0,
         "opened_at": NOW - 60,
@@ -175,7 +177,7 @@ def seen(fact: Fact) -> Change:
         case WorkloadFact():
             return Change(FactKind.WORKLOAD, fact.key.uid, fact, fact.key.kind)
         case ChildJob() | ChildCluster():
-            kind = WorkloadKind.JOB if isinstance(fact, ChildJob) else WorkloadKind.RAY_CLUSTER
+            kind = kind_names.JOB if isinstance(fact, ChildJob) else KindName("raycluster")
             return Change(FactKind.WORKLOAD, fact.uid, fact, kind)
         case NodeFact():
             return Change(FactKind.NODE, fact.name, fact)

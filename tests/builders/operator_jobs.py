@@ -7,7 +7,8 @@ import msgspec
 from admission.facts.workloads import Child, WorkloadFact
 from admission.workloads.kinds import BATCH_JOB, OPERATOR_KINDS, support_of
 from admission.workloads.kinds.members import member_text
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.kind_names import KindName
+from queues.workload import WorkloadKey
 
 Document = dict[str, Any]
 
@@ -35,49 +36,49 @@ RAY = {
 
 SPARK = {"gpu": {"name": "nvidia.com/gpu", "quantity": 1}}
 #: A spec of each kind with its pods by pod set, and the place of its first template.
-SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
-    WorkloadKind.JOB_SET: (
+SPECS: dict[KindName, tuple[Document, dict[str, int], str]] = {
+    KindName("jobset"): (
         {"replicatedJobs": [replicated("driver"), replicated("workers", 2, parallelism=4, completions=3)]},
         {"driver": 1, "workers": 6},
         "/spec/replicatedJobs/0/template/spec/template",
     ),
-    WorkloadKind.MPI_JOB: (
+    KindName("mpijob"): (
         {"mpiReplicaSpecs": roles(Launcher=1, Worker=4)},
         {"launcher": 1, "worker": 4},
         "/spec/mpiReplicaSpecs/Launcher/template",
     ),
-    WorkloadKind.PYTORCH_JOB: (
+    KindName("pytorchjob"): (
         {"pytorchReplicaSpecs": roles(Master=1, Worker=3)},
         {"master": 1, "worker": 3},
         "/spec/pytorchReplicaSpecs/Master/template",
     ),
-    WorkloadKind.TF_JOB: (
+    KindName("tfjob"): (
         {"tfReplicaSpecs": {**roles(PS=2), "Chief": {"template": template()}}},
         {"ps": 2, "chief": 1},
         "/spec/tfReplicaSpecs/PS/template",
     ),
-    WorkloadKind.XGBOOST_JOB: (
+    KindName("xgboostjob"): (
         {"xgbReplicaSpecs": roles(Master=1, Worker=2)},
         {"master": 1, "worker": 2},
         "/spec/xgbReplicaSpecs/Master/template",
     ),
-    WorkloadKind.PADDLE_JOB: (
+    KindName("paddlejob"): (
         {"paddleReplicaSpecs": roles(Worker=2)},
         {"worker": 2},
         "/spec/paddleReplicaSpecs/Worker/template",
     ),
-    WorkloadKind.JAX_JOB: (
+    KindName("jaxjob"): (
         {"jaxReplicaSpecs": roles(Worker=4)},
         {"worker": 4},
         "/spec/jaxReplicaSpecs/Worker/template",
     ),
-    WorkloadKind.RAY_CLUSTER: (RAY, {"head": 1, "small": 3, "tpu": 8}, "/spec/headGroupSpec/template"),
-    WorkloadKind.RAY_JOB: (
+    KindName("raycluster"): (RAY, {"head": 1, "small": 3, "tpu": 8}, "/spec/headGroupSpec/template"),
+    KindName("rayjob"): (
         {"rayClusterSpec": RAY, "submitterPodTemplate": template(), "shutdownAfterJobFinishes": True},
         {"head": 1, "small": 3, "tpu": 8, "submitter": 1},
         "/spec/rayClusterSpec/headGroupSpec/template",
     ),
-    WorkloadKind.SPARK_APPLICATION: (
+    KindName("sparkapplication"): (
         {"driver": SPARK, "executor": {**SPARK, "instances": 3}, "type": "Scala"},
         {"driver": 1, "executor": 3},
         "/spec/driver",
@@ -86,7 +87,7 @@ SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
 
 
 def fact(
-    kind: WorkloadKind,
+    kind: KindName,
     spec: Document | None = None,
     status: Any = None,
     *,
@@ -94,7 +95,7 @@ def fact(
     **metadata: Any,
 ) -> WorkloadFact:
     """An object in queue ``team``; ``spec`` None: the one of ``SPECS``."""
-    [description] = [each for each in OPERATOR_KINDS if each.kind is kind]
+    [description] = [each for each in OPERATOR_KINDS if each.kind == kind]
     written = msgspec.json.decode(msgspec.json.encode(SPECS[kind][0] if spec is None else spec))
     if suspended is not None:
         holder = written
@@ -145,7 +146,7 @@ def child_cluster(parent: WorkloadFact, spec: Document, **metadata: Any) -> Work
     owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": parent.name, "uid": parent.key.uid}
     given = {"name": "x", "namespace": parent.namespace, "uid": "x", **metadata}
     given["ownerReferences"] = [{**owner, "controller": True}]
-    reader = support_of(WorkloadKey(WorkloadKind.RAY_CLUSTER, "x")).reader
+    reader = support_of(WorkloadKey(KindName("raycluster"), "x")).reader
     assert reader is not None
     raw = msgspec.json.encode({"metadata": given, "spec": spec})
     return reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw))

@@ -9,12 +9,13 @@ from admission.engine.nodes.table import NodeTable
 from admission.engine.preemption.candidates import Candidate, ChargesByShape, HeldAdmission, VictimCandidates
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import GPU, Resources
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey
 
 NOW = 1_000_000
 
@@ -24,7 +25,7 @@ def workload(name: str, queue: str = "q", *, gpus: float = 1, pods: int = 1, **m
     takes = Resources({GPU: round(gpus * 1000), "pods": 1})
     about = {"arrival": 10, "created": NOW - 10_000, "minimum": pods, "generation": "1", **more}
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, name),
+        key=WorkloadKey(kind_names.JOB, name),
         namespace="team",
         name=name,
         queue=QueueName(queue),

@@ -10,12 +10,13 @@ from admission.facts.pods import PodFact, PodPhase, PodShape
 from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.pods import PodSettings, PodTemplateRenderer
 from admission.wire import WireMetadata
+from queues import kind_names
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 UID = "6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f10"
-KEY = WorkloadKey(WorkloadKind.VOLCANO_JOB, UID)
+KEY = WorkloadKey(kind_names.VOLCANO_JOB, UID)
 TAKES = Resources({"pods": 1})
 SETTINGS = PodSettings(admission=AdmissionId(7))
 

@@ -30,6 +30,7 @@ from admission.workloads.kinds import support_of
 from admission.workloads.seats import may_be_seated
 from admission.world import world as worlds
 from admission.world.volcano_jobs import VolcanoJobs
+from queues import kind_names
 from queues.admissions import AdmissionState
 from queues.api.types.podgroup import PodGroupPhase
 from queues.errors import DatabaseError, OutcomeUnknown
@@ -38,7 +39,6 @@ from queues.sql.leadership import LedgerTransaction
 from queues.sql.observed import workloads as observed
 from queues.sql.statements import KEYS
 from queues.sql.tables import fences, leases
-from queues.workload import WorkloadKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _departs_at_once() -> None:
     right = worlds.derive_state
 
     def derive(inputs: Any, *others: Any) -> Any:
-        gone = inputs.fact is None and inputs.key.kind is not WorkloadKind.POD
+        gone = inputs.fact is None and inputs.key.kind != kind_names.POD
         return None if gone else right(inputs, *others)
 
     _set(worlds, "derive_state", derive)

@@ -13,7 +13,7 @@ from admission.facts.changes import Change, Fact, FactKind
 from admission.reconcile.pod_manifest import with_successor
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import BATCH_JOB, POD_GROUP, VOLCANO_JOB, KindSupport, read_pod
-from queues.workload import WorkloadKind
+from queues.kind_names import KindName
 from tests.fakes.fake_objects import Document
 
 
@@ -21,7 +21,7 @@ from tests.fakes.fake_objects import Document
 class _Kind:
     fact_kind: FactKind
     read: Callable[[bytes], Fact | None]
-    workload_kind: WorkloadKind | None = None
+    workload_kind: KindName | None = None
 
 
 def _workloads(support: KindSupport) -> _Kind:

@@ -12,6 +12,7 @@ from admission.engine.nodes.devices import devices_of
 from admission.engine.nodes.fragmentation import STEP, FragmentationGauge
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import Seat
 from queues.plan import Plan
 from queues.quota.queue import Queue
@@ -25,7 +26,6 @@ from queues.workload import (
     QueueName,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.builders.decided_work import a_snapshot
 from tests.builders.device_numbers import devices_in
@@ -142,7 +142,7 @@ def test_costs_order_nodes_as_the_definition_does(
 def _decided(nodes: list[Node], pods: list[PodSet], known: Typical | None) -> tuple[Snapshot, Plan]:
     pending = [
         Workload(
-            key=WorkloadKey(WorkloadKind.POD, f"{number:03}"),
+            key=WorkloadKey(kind_names.POD, f"{number:03}"),
             namespace="team",
             name=f"pod-{number}",
             queue=QueueName("q"),

@@ -6,6 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queues import kind_names
 from queues.order.line import ClassQueue, Line, QueueKeys
 from queues.order.policies import LineEntry, by_user, devices, rank
 from queues.order.shares import UserShares
@@ -15,7 +16,7 @@ from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import Resources
-from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload, WorkloadKey
 from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import GPU, NOW, trees
 
@@ -28,7 +29,7 @@ ORDERS = ("priority", "fifo", "strict-fifo", "shortest", "round-robin")
 @st.composite
 def workloads(draw: st.DrawFn, number: int, leaves: list[QueueName]) -> Workload:
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"u{number}"),
+        key=WorkloadKey(kind_names.JOB, f"u{number}"),
         namespace="n",
         name=f"w{number}",
         queue=draw(st.sampled_from(leaves)),

@@ -15,10 +15,11 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.preemption import running
 from admission.engine.preemption.rules import EvictionRule
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue, QueuePolicy
 from queues.resources import GPU, Resources
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey
 from tests.laws.laws import idle_devices, preemption
 from tests.laws.laws.idle_devices import equal_worlds
 from tests.laws.laws.preemption import full_worlds, lent_worlds
@@ -158,7 +159,7 @@ def test_no_ping_pong_of_a_gang_above_its_share_and_an_owner(monkeypatch: pytest
 def _waits(number: int, queue: Queue, gpus: int, pods: int = 1) -> Workload:
     """One that has waited for long enough."""
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"w{number}"),
+        key=WorkloadKey(kind_names.JOB, f"w{number}"),
         namespace="team",
         name=f"w{number}",
         queue=queue.name,
@@ -210,7 +211,7 @@ def test_what_joined_a_gang_above_its_minimum_goes_alone_and_first() -> None:
 
     def workload(name: str, pods: int, minimum: int, priority: int = 0) -> Workload:
         return Workload(
-            key=WorkloadKey(WorkloadKind.JOB, name),
+            key=WorkloadKey(kind_names.JOB, name),
             namespace="team",
             name=name,
             queue=QueueName("q"),

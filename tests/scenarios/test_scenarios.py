@@ -27,6 +27,7 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.plan import Plan
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources, device, devices_text
@@ -45,7 +46,6 @@ from queues.workload import (
     Toleration,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.builders.decided_work import a_snapshot
 from tests.builders.device_numbers import places_in
@@ -239,7 +239,7 @@ def workload(name: str, text: str, arrival: int) -> Workload:
     )
     first = replace(main, name="leader", count=1, takes=Resources({GPU: int(leader or 0) * 1000, "pods": 1}))
     return Workload(
-        key=WorkloadKey(WorkloadKind.VOLCANO_JOB, name),
+        key=WorkloadKey(kind_names.VOLCANO_JOB, name),
         namespace=namespace or "team",
         name=name.split("/")[1],
         queue=QueueName(name.split("/", maxsplit=1)[0]),

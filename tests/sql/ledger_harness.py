@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from queues import kind_names
 from queues.admissions import Seat
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.types.queue import QueueDocument
@@ -24,7 +25,7 @@ from queues.sql.observed.queues import record_queues
 from queues.sql.observed.rows import Description, NodeLimit, QueueVersion
 from queues.sql.observed.workloads import arrive
 from queues.sql.statements import attributes
-from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey
 
 GPU = "nvidia.com/gpu"
 GPUS = Account(NO_FLAVOR, GPU)
@@ -32,7 +33,7 @@ NOW = 1_800_000_000
 
 
 def key(uid: str) -> WorkloadKey:
-    return WorkloadKey(WorkloadKind.JOB, uid)
+    return WorkloadKey(kind_names.JOB, uid)
 
 
 def gpus(count: int) -> Resources:

@@ -16,6 +16,7 @@ from admission.engine.preemption.rules import ReclaimDepth
 from admission.engine.preemption.victim_set import FoundSet
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
+from queues import kind_names
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.accounts import Account, charges, flavor_charges
 from queues.quota.queue import Limits, Queue, QueuePolicy
@@ -30,7 +31,6 @@ from queues.workload import (
     QueueName,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.builders.running_work import victim_candidates
 from tests.vectors import quota_tree
@@ -223,7 +223,7 @@ def _incoming(case: Case) -> Workload:
 def _workload(written: dict[str, Any], queue: str, arrival: int) -> Workload:
     takes = Resources(written.get("requests", {}))
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, written.get("name", "incoming")),
+        key=WorkloadKey(kind_names.JOB, written.get("name", "incoming")),
         namespace="vectors",
         name=written.get("name", "incoming"),
         queue=QueueName(quota_tree.named(queue)),

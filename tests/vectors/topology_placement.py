@@ -7,6 +7,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
+from queues import kind_names
 from queues.plan import Admit
 from queues.quota.queue import Queue
 from queues.resources import Resources
@@ -22,7 +23,6 @@ from queues.workload import (
     Toleration,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.builders.decided_work import a_snapshot
 
@@ -176,7 +176,7 @@ def _workload(case: Case) -> Workload:
         for pods in case["pod_sets"]
     )
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, "1"),
+        key=WorkloadKey(kind_names.JOB, "1"),
         namespace="default",
         name="case",
         queue=QueueName("q"),

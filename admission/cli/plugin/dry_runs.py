@@ -17,11 +17,19 @@ from admission.cli.access.objects import Refused, send_with_warnings
 from admission.cli.access.requests import Route
 from admission.cli.command_line import CommandFailed
 from queues.api import names
-from queues.api.api_resources import PODS, VOLCANO_JOBS, ApiResource, Document, resource_of
+from queues.api.api_resources import (
+    JOBS,
+    POD_GROUPS,
+    PODS,
+    VOLCANO_JOBS,
+    ApiResource,
+    Document,
+    resource_of,
+)
 from queues.api.validation.queued_work import pod_templates
+from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.errors import UnusableName
 from queues.read_api.trials import TrialBody
-from queues.workload import WorkloadKind
 
 #: Dry runs at a time: each is a connection of its own.
 _AT_A_TIME: Final = 4
@@ -33,6 +41,10 @@ _MOST_TEMPLATES: Final = 8
 _OF_STORED: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"),
     *("deletionTimestamp", "deletionGracePeriodSeconds"),
+)
+#: What waits in queues.
+_WORKLOADS: Final = frozenset(
+    (PODS, JOBS, VOLCANO_JOBS, POD_GROUPS, *(each.resource for each in OPERATOR_KINDS))
 )
 _STRICT: Final = "strict decoding error: "
 #: As the API server words it if RBAC does not let a user create a kind.
@@ -138,11 +150,9 @@ def _with(item: TrialBody, runs: Sequence[DryRun]) -> TrialBody:
 def _dry_run(document: Document, namespace: str, queue: str, create: Create) -> DryRun:
     resource = resource_of(str(document.get("apiVersion")), str(document.get("kind")))
     metadata = document.get("metadata")
-    if resource is None or not isinstance(metadata, dict):
+    if resource not in _WORKLOADS or not isinstance(metadata, dict):
         return DryRun(document=document)
     kind, name = _workload_of(resource, metadata)
-    if kind not in list(WorkloadKind):
-        return DryRun(document=document)
     place = str(metadata.get("namespace") or namespace)
     sent = {**document, "metadata": _metadata(resource, metadata, place, queue)}
     part = f"pod {metadata.get('name') or ''}: " if (kind, resource) == ("podgroup", PODS) else ""

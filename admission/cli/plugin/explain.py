@@ -68,17 +68,13 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
 
 
 def _kind(named: str, name: str) -> str:
-    """The kind that a name of kubectl means, of the workload ``name``. Raises UsageError: no such kind waits."""
-    from queues.workload import WorkloadKind
-
+    """The kind that a name of kubectl means, of the workload ``name``. Raises UsageError: its parts are what waits."""
     single = named.removesuffix("s")
-    kind = _SHORT.get(named, single)
-    known = list(map(str, WorkloadKind))
-    if kind in known:
-        return kind
-    waits_as = _WAITS_AS.get(single, "").format(kind=single, name=name)
-    hint = f" {waits_as}." if waits_as else ""
-    raise click.UsageError(f"{named!r} is no kind of workload. Expected one of {', '.join(known)}.{hint}")
+    waits_as = _WAITS_AS.get(single)
+    if waits_as is not None:
+        found = waits_as.format(kind=single, name=name)
+        raise click.UsageError(f"{named!r} is no kind of workload. {found}.")
+    return _SHORT.get(named, single)
 
 
 def say_what_is_unknown(workloads: Iterable[ExplanationBody]) -> None:

@@ -37,6 +37,7 @@ from admission.kube.policies.cel import (
 from admission.kube.policies.fixed_fields import job_change
 from admission.kube.policies.operator_templates import classes_of, places_of, templates_of
 from admission.workloads.kinds import KINDS, SUSPENDED
+from queues import kind_names
 from queues.api import api_resources, kueue_names, names
 from queues.api.api_resources import (
     JOB_FLOWS,
@@ -51,7 +52,6 @@ from queues.api.node_affinity import REQUIRED
 from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.api.validation import command_rules, queued_work
 from queues.api.workload_kinds import OPERATOR_KINDS
-from queues.workload import WorkloadKind
 
 #: The verb of users who may delete by force pods that run: of administrators, who may do everything.
 FORCE: Final = "force-delete"
@@ -105,7 +105,7 @@ def signed_kinds() -> list[tuple[str, ApiResource]]:
     of_workloads = [
         (f"{support.kind}s", support.resource)
         for support in KINDS
-        if support.kind is not WorkloadKind.POD and support.holding not in SUSPENDED
+        if support.kind != kind_names.POD and support.holding not in SUSPENDED
     ]
     return [*of_workloads, *JOB_STARTERS]
 

@@ -107,11 +107,12 @@ from queues.api.api_resources import (
     WEBHOOK_CONFIGURATIONS,
     ApiResource,
 )
+from queues.kind_names import KindName
 from queues.ledger_record import LedgerRecord
 from queues.node_closures import ClosureKind
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, WorkloadKind
+from queues.workload import Obstacle
 
 _log = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ class _Facts:
 
     fact_kind: FactKind
     kind: AnyKind
-    workload_kind: WorkloadKind | None = None
+    workload_kind: KindName | None = None
 
 
 def _document(fact: Callable[[bytes], Any]) -> Callable[[Any, msgspec.Raw], Any]:

@@ -40,10 +40,11 @@ from admission.volcano_jobs.pods import PodRules
 from admission.workloads.kinds.batch_job import WireJob
 from admission.world.learned.templates import keys_of
 from admission.world.world import World
+from queues import kind_names
 from queues.api.api_resources import JOBS, PODS
 from queues.errors import ApiError, InvalidDocument
 from queues.slices import slices
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -137,7 +138,7 @@ class DryRunWriter:
         if fact is None or fact.obstacle is not None or not fact.templates:
             return False
         if state is None:  # no turn has been made yet
-            runs = workload.kind is WorkloadKind.JOB and not fact.suspended
+            runs = workload.kind == kind_names.JOB and not fact.suspended
             return not (fact.deleting or runs or self._world.admission_index.holds(workload))
         return state.needs_seats or state.is_untried
 

@@ -29,13 +29,14 @@ from admission.reconcile.release import (
 )
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
+from queues import kind_names
 from queues.api import names
 from queues.api.api_resources import NODES
 from queues.api.json_patch import Step
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -344,7 +345,7 @@ def _path(order: Order) -> str:
 
 def _is_of_pod(key: WorkloadKey, uid: str) -> bool:
     """Whether this is the uid of a pod; else it is that of the Job itself."""
-    return uid != key.uid or key.kind is WorkloadKind.POD
+    return uid != key.uid or key.kind == kind_names.POD
 
 
 def _promises(write: AwaitedWrite) -> Iterable[Promised]:

@@ -26,7 +26,8 @@ _AT_ONCE: Final = 16
 #: Kinds in namespaces, and queues, that are asked about for one user; those beyond are not shown.
 MOST_ASKED: Final = 500
 
-_RESOURCES: Final[dict[str, ApiResource]] = {str(support.kind): support.resource for support in KINDS}
+#: Where the API server has the objects of each kind that waits.
+RESOURCES: Final[dict[str, ApiResource]] = {support.kind: support.resource for support in KINDS}
 
 Q = TypeVar("Q", bound=Hashable)
 #: At most so many names, or kinds in namespaces.
@@ -78,7 +79,7 @@ class Rights:
         """Raises Forbidden, with the rights that are missing, unless the user sees everything."""
         needed = {
             _right(resource): AccessRequest(verb="list", resource=resource)
-            for resource in (QUEUES, *_RESOURCES.values())
+            for resource in (QUEUES, *RESOURCES.values())
         }
         if missing := sorted(needed.keys() - await self._allowed(caller, needed)):
             raise Forbidden(
@@ -89,7 +90,7 @@ class Rights:
             )
 
     async def _sight(self, caller: Caller, namespace: str | None) -> Sight:
-        kinds = None if namespace is None else tuple(KindIn(kind, namespace) for kind in _RESOURCES)
+        kinds = None if namespace is None else tuple(KindIn(kind, namespace) for kind in RESOURCES)
         return await self._sight_of(caller, kinds)
 
     async def _sight_of(self, caller: Caller, kinds: tuple[KindIn, ...] | None) -> Sight:
@@ -106,21 +107,21 @@ class Rights:
     async def _visible_workloads(self, caller: Caller, kinds: tuple[KindIn, ...] | None) -> Seen | None:
         everywhere = await self._allowed(
             caller,
-            {kind: AccessRequest(verb="list", resource=resource) for kind, resource in _RESOURCES.items()},
+            {kind: AccessRequest(verb="list", resource=resource) for kind, resource in RESOURCES.items()},
         )
-        if len(everywhere) == len(_RESOURCES):
+        if len(everywhere) == len(RESOURCES):
             return None
         wanted = {
-            each: AccessRequest(verb="list", resource=_RESOURCES[each.kind], namespace=each.namespace)
+            each: AccessRequest(verb="list", resource=RESOURCES[each.kind], namespace=each.namespace)
             for each in (await self._kinds(MOST_ASKED) if kinds is None else kinds)
-            if each.kind in _RESOURCES and each.kind not in everywhere
+            if each.kind in RESOURCES and each.kind not in everywhere
         }
         allowed = await self._allowed(caller, wanted)
         return {
             kind: None
             if kind in everywhere
             else frozenset(each.namespace for each in allowed if each.kind == kind)
-            for kind in _RESOURCES
+            for kind in RESOURCES
         }
 
     async def _visible_queues(self, caller: Caller) -> frozenset[str] | None:

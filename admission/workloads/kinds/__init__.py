@@ -16,9 +16,11 @@ from admission.workloads.kinds.pod import BARE_POD
 from admission.workloads.kinds.pod_group import POD_GROUP
 from admission.workloads.kinds.support import SUSPENDED, Holding, KindSupport, ObjectReader, StatusForm
 from admission.workloads.kinds.volcano_job import VOLCANO_JOB
+from queues import kind_names
 from queues.api.api_resources import ObjectRef
 from queues.api.workload_kinds import OPERATOR_KINDS
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.kind_names import KindName
+from queues.workload import WorkloadKey
 
 __all__ = [
     "BARE_POD",
@@ -47,7 +49,7 @@ KINDS: Final = (
     *map(objects.support_of, OPERATOR_KINDS),
 )
 
-_BY_KIND: Final[Mapping[WorkloadKind, KindSupport]] = {support.kind: support for support in KINDS}
+_BY_KIND: Final[Mapping[KindName, KindSupport]] = {support.kind: support for support in KINDS}
 _OF_OPERATORS: Final = frozenset(description.kind for description in OPERATOR_KINDS)
 
 
@@ -58,7 +60,7 @@ def support_of(key: WorkloadKey) -> KindSupport:
 
 def is_told_by_pods(key: WorkloadKey) -> bool:
     """Whether pods say how a workload ended, and what it asks: it is a pod without a group, or a group."""
-    return key.kind is WorkloadKind.POD or support_of(key).is_group
+    return key.kind == kind_names.POD or support_of(key).is_group
 
 
 def controller_of(metadata: WireMetadata) -> PodController | None:

@@ -41,13 +41,14 @@ from admission.workloads.kinds.support import (
 )
 from admission.workloads.pod_sets import numbered
 from admission.workloads.seats import SeatMap
+from queues import kind_names
 from queues.admissions import AdmissionState
 from queues.api import names
 from queues.api.api_resources import JOB_SETS, JOBS, MPI_JOBS, RAY_JOBS
 from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_PODS, UserValues, number, shortened
 from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, PodSet, WorkloadKey
 
 #: Kinds whose operators make Jobs.
 _PARENTS: Final = (JOB_SETS, MPI_JOBS, RAY_JOBS)
@@ -147,7 +148,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
     generation, alone = _counted(spec.completion_mode, said.pods, said.claims, counted)
     finished = any(is_true(status.conditions, kind) for kind in ("Complete", "Failed"))
     fact = WorkloadFact(
-        key=WorkloadKey(WorkloadKind.JOB, meta.uid),
+        key=WorkloadKey(kind_names.JOB, meta.uid),
         namespace=one(meta.namespace),
         name=meta.name,
         queue=one(queue),
@@ -378,14 +379,14 @@ def child_job(job: WireJob, member: Membership) -> ChildJob:
 
 
 BATCH_JOB = KindSupport(
-    kind=WorkloadKind.JOB,
+    kind=kind_names.JOB,
     resource=JOBS,
     reader=ObjectReader(informer="jobs", wire=WireJob, fact=lambda job, raw: read_job(job)),
     holding=Holding.SUSPENDED,
     status=StatusForm.CONDITION,
     needs_queue=True,
     failing_condition=FAILURE_TARGET,
-    controller_of=controlled_by(WorkloadKind.JOB, JOBS, _marked),
+    controller_of=controlled_by(kind_names.JOB, JOBS, _marked),
     is_by_ordinal=lambda fact: fact is not None and fact.indexed,
     pod_sets=interchangeable_pod_sets,
     pod_set_name=first_pod_set,

@@ -4,6 +4,7 @@ Muster writes it into the pod templates of an object of an operator when it resu
 """
 
 from collections.abc import Mapping
+from sys import intern
 from typing import Final, NamedTuple
 
 from admission.decode.fields import one
@@ -11,10 +12,10 @@ from admission.facts.pods import PodController
 from admission.wire import WireMetadata
 from queues.api import names
 from queues.api.reading.user_values import LONGEST_NAME, is_uid
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.kind_names import KindName
+from queues.workload import WorkloadKey
 
 _LONGEST_MEMBER: Final = 3 * LONGEST_NAME
-_KINDS: Final = frozenset(map(str, WorkloadKind))
 
 
 class Membership(NamedTuple):
@@ -36,9 +37,9 @@ def membership(annotations: Mapping[str, str] | None) -> Membership | None:
     if said is None or len(said) > _LONGEST_MEMBER:
         return None
     parts = said.split("/")
-    if len(parts) != 4 or parts[0] not in _KINDS or not is_uid(parts[2]):
+    if len(parts) != 4 or not is_uid(parts[2]):
         return None
-    return Membership(WorkloadKey(WorkloadKind(parts[0]), parts[2]), parts[1], parts[3])
+    return Membership(WorkloadKey(KindName(intern(parts[0])), parts[2]), parts[1], parts[3])
 
 
 def is_controlled(metadata: WireMetadata) -> bool:
@@ -46,7 +47,7 @@ def is_controlled(metadata: WireMetadata) -> bool:
     return any(reference.controller for reference in metadata.owner_references or ())
 
 
-def member_of(metadata: WireMetadata, kinds: frozenset[WorkloadKind]) -> PodController | None:
+def member_of(metadata: WireMetadata, kinds: frozenset[KindName]) -> PodController | None:
     """The workload of one of these kinds that a pod is part of, as its template says; None if of none.
 
     The templates name the queue as well, so that policies make these pods wait. A pod that they did not make wait has

@@ -6,8 +6,9 @@ from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, StatusForm
 from admission.workloads.pod_shapes import BARE
 from admission.workloads.seats import SeatMap
+from queues import kind_names
 from queues.api.api_resources import PODS
-from queues.workload import PodSet, WorkloadKind
+from queues.workload import PodSet
 
 
 def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
@@ -15,7 +16,7 @@ def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet
 
 
 BARE_POD = KindSupport(
-    kind=WorkloadKind.POD,
+    kind=kind_names.POD,
     resource=PODS,
     reader=None,
     holding=Holding.GATED,

@@ -25,6 +25,7 @@ from admission.workloads.pod_sets import numbered
 from admission.workloads.pod_shapes import shape_name, task_of
 from admission.workloads.seats import SeatMap, may_be_seated
 from admission.workloads.subgroups import in_subgroups
+from queues import kind_names
 from queues.admissions import Seat
 from queues.api.api_resources import POD_GROUPS
 from queues.api.names import HOLD_MIN_RESOURCES
@@ -40,7 +41,7 @@ from queues.api.validation.podgroup_rules import resource_name_violations
 from queues.api.validation.size_rules import plain_amounts
 from queues.errors import InvalidQuantity
 from queues.resources import Resources, request
-from queues.workload import NO_RULES, PlacementRules, PodSet, WorkloadKey, WorkloadKind
+from queues.workload import NO_RULES, PlacementRules, PodSet, WorkloadKey
 
 
 class WirePodGroupSpec(WireStruct):
@@ -76,7 +77,7 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
     minimum = spec.min_member or 0
     stands_for = next(
         (
-            WorkloadKey(WorkloadKind.VOLCANO_JOB, reference.uid)
+            WorkloadKey(kind_names.VOLCANO_JOB, reference.uid)
             for reference in meta.owner_references or ()
             if reference.kind == "Job"
             and reference.api_version.startswith("batch.volcano.sh/")
@@ -94,7 +95,7 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
     except msgspec.DecodeError as error:
         values.note(f"spec.subGroupPolicy: {explained(error)}")
     return WorkloadFact(
-        key=WorkloadKey(WorkloadKind.POD_GROUP, meta.uid),
+        key=WorkloadKey(kind_names.POD_GROUP, meta.uid),
         namespace=meta.namespace,
         name=meta.name,
         queue=queue,
@@ -219,7 +220,7 @@ def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet
 
 
 POD_GROUP = KindSupport(
-    kind=WorkloadKind.POD_GROUP,
+    kind=kind_names.POD_GROUP,
     resource=POD_GROUPS,
     reader=ObjectReader(
         informer="podgroups", wire=WirePodGroup, fact=lambda group, raw: pod_group_fact(group)

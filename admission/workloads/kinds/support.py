@@ -15,7 +15,8 @@ from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.seats import SeatMap
 from queues.api.api_resources import ApiResource
 from queues.api.reading.user_values import is_uid
-from queues.workload import PodSet, WorkloadKey, WorkloadKind
+from queues.kind_names import KindName
+from queues.workload import PodSet, WorkloadKey
 
 
 class Holding(Enum):
@@ -69,7 +70,7 @@ class ObjectReader:
 class KindSupport:
     """One kind of object that can wait in a queue."""
 
-    kind: WorkloadKind
+    kind: KindName
     resource: ApiResource
     #: None if the object is a pod, and all that is known of it is its PodFact.
     reader: ObjectReader | None
@@ -78,6 +79,8 @@ class KindSupport:
     #: True: an object that names no queue, in a namespace without a default queue, is not Muster's.
     #: False: it is in the queue ``default``.
     needs_queue: bool = False
+    #: Labels with the name of the object, which its controller writes on all its pods.
+    name_labels: tuple[str, ...] = ()
     #: Type of the condition on which its own controller has an object fail; "": there is none.
     failing_condition: str = ""
     #: True: pods join by naming the object. They say what it asks; the object says how many must start together.
@@ -110,7 +113,7 @@ Marks = Callable[[WireMetadata, WireOwnerReference], bool]
 
 
 def controlled_by(
-    kind: WorkloadKind, resource: ApiResource, marks: Marks
+    kind: KindName, resource: ApiResource, marks: Marks
 ) -> Callable[[WireMetadata], PodController | None]:
     """``controller_of`` for kinds of objects that control their pods directly, in any API version."""
     group = f"{resource.api_version.partition('/')[0]}/"

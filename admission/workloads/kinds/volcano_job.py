@@ -24,12 +24,13 @@ from admission.wire import Int32, WireMetadata, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, controlled_by
 from admission.workloads.seats import SeatMap
+from queues import kind_names
 from queues.api import names
 from queues.api.api_resources import VOLCANO_JOBS
 from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues
 from queues.api.validation.job_rules import dependency_violations
 from queues.errors import InvalidDocument
-from queues.workload import Partition, PodSet, WorkloadKey, WorkloadKind
+from queues.workload import Partition, PodSet, WorkloadKey
 
 _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
@@ -92,7 +93,7 @@ def _object_fact(job: WireVolcanoJob, values: UserValues) -> WorkloadFact:
     meta = job.metadata
     phase = (job.status and job.status.state and job.status.state.phase) or ""
     return WorkloadFact(
-        key=WorkloadKey(WorkloadKind.VOLCANO_JOB, meta.uid),
+        key=WorkloadKey(kind_names.VOLCANO_JOB, meta.uid),
         namespace=meta.namespace,
         name=meta.name,
         queue=queue_said(job.spec.queue, meta, values),
@@ -252,7 +253,7 @@ def _marked(metadata: WireMetadata, reference: WireOwnerReference) -> bool:
 
 
 VOLCANO_JOB = KindSupport(
-    kind=WorkloadKind.VOLCANO_JOB,
+    kind=kind_names.VOLCANO_JOB,
     resource=VOLCANO_JOBS,
     reader=ObjectReader(
         informer="volcano-jobs",
@@ -261,7 +262,7 @@ VOLCANO_JOB = KindSupport(
     ),
     holding=Holding.NO_PODS,
     status=StatusForm.VOLCANO_JOB,
-    controller_of=controlled_by(WorkloadKind.VOLCANO_JOB, VOLCANO_JOBS, _marked),
+    controller_of=controlled_by(kind_names.VOLCANO_JOB, VOLCANO_JOBS, _marked),
     is_by_ordinal=lambda fact: True,
     pod_sets=_pod_sets,
     pod_set_name=lambda pod, fact: pod.task,

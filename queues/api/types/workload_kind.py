@@ -7,6 +7,7 @@ waits. For an eviction the object is suspended again; its operator deletes the p
 """
 
 from collections.abc import Mapping
+from sys import intern
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
@@ -15,7 +16,7 @@ from queues.api.api_resources import ApiResource
 from queues.api.metadata import ObjectMeta
 from queues.api.model import Count, Flag, Labels, Model, Text
 from queues.api.names import MUSTER
-from queues.workload import WorkloadKind as KindName
+from queues.kind_names import KindName
 
 _FIELD = r"[A-Za-z_][A-Za-z0-9_]*"
 _PATH_PATTERN = rf"^$|^{_FIELD}(\.{_FIELD})*$"
@@ -187,6 +188,8 @@ class WorkloadKindSpec(Model):
     progress: KindProgress | None = None
     #: The field with the name of its priority class; absent: the class of its first template that names one counts.
     priority_class: FieldPath = ()
+    #: Labels that its operator writes on all its pods, with the name of the object.
+    name_labels: tuple[Text, ...] = ()
     #: Annotations by which its operator places pods itself, with what to write instead.
     places_itself: Labels = Field(default_factory=dict)
     #: Kinds whose controllers make objects of this one, which are no workloads of their own then.
@@ -207,7 +210,7 @@ class WorkloadKindSpec(Model):
     @property
     def kind(self) -> KindName:
         """The name of the kind, as workloads have it."""
-        return KindName(self.resource.kind.lower())
+        return KindName(intern(self.resource.kind.lower()))
 
     @property
     def managed_by_at(self) -> Path:

@@ -8,12 +8,14 @@ promised to a beneficiary while its victims leave.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import intern
 
 from sqlalchemy import any_, bindparam, case, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Claim, Seat, StageTimes, Unready
+from queues.kind_names import KindName
 from queues.plan import NO_USERS, Admit, Adopt, Evict, Free, Setback, setbacks_of
 from queues.quota.posting import Posting, Rejection
 from queues.reason_codes import ReasonCode
@@ -37,7 +39,7 @@ from queues.sql.statements import (
     upsert_rows,
 )
 from queues.sql.tables import admissions, backoffs, claims, closed_admissions, workloads
-from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 #: Users by workload; absent: unknown.
 Users = Mapping[WorkloadKey, str]
@@ -129,7 +131,7 @@ async def _taken(
     result = await tx.execute(_SELECT_TAKEN_SEATS, KEYS.rows(key_rows(keys)))
     taken: dict[WorkloadKey, set[tuple[str, int]]] = {}
     for kind, uid, pod_sets, ordinals, ended in result:
-        seats = taken.setdefault(WorkloadKey(WorkloadKind(kind), uid), set())
+        seats = taken.setdefault(WorkloadKey(KindName(intern(kind)), uid), set())
         if pod_sets is not None:
             every = enumerate(zip(pod_sets, ordinals, strict=True))
             seats.update(seat for index, seat in every if index not in ended)
@@ -213,7 +215,7 @@ async def _open(
     stamp = {"now": moment(transaction.now), "term": transaction.term.number}
     result = (await tx.execute(_INSERT_ADMISSIONS, _OPENING.rows(new) | stamp)).all()
     starts = {
-        WorkloadKey(WorkloadKind(kind), uid): int(held_since.timestamp())
+        WorkloadKey(KindName(intern(kind)), uid): int(held_since.timestamp())
         for _, kind, uid, held_since in result
     }
     # Ids are given in the order of the rows, so the smallest belongs to the first row.
@@ -319,7 +321,7 @@ async def evict(
         for row in {row.admission: row for row in rows}.values()
     ]
     result = await tx.execute(_EVICT, _EVICTIONS.rows(leaving) | {"now": moment(transaction.now)})
-    owners = {AdmissionId(id_): WorkloadKey(WorkloadKind(kind), uid) for id_, kind, uid in result}
+    owners = {AdmissionId(id_): WorkloadKey(KindName(intern(kind)), uid) for id_, kind, uid in result}
     lost = ((owners[row.admission], row) for row in rows if row.admission in owners)
     await _back_off(tx, transaction, setbacks_of(lost))
     return frozenset(owners)

@@ -6,6 +6,7 @@ cost grows with the rows given: intake bounds their number.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from sys import intern
 from typing import Any
 
 from sqlalchemy import (
@@ -28,6 +29,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import PodOutcome, Recreation
+from queues.kind_names import KindName
 from queues.sql.leadership import Term, check_term
 from queues.sql.observed.rows import Description, Succession
 from queues.sql.statements import (
@@ -48,7 +50,7 @@ from queues.sql.statements import (
     upsert_rows,
 )
 from queues.sql.tables import admissions, arrival_numbers, backoffs, outcomes, recreations, workloads
-from queues.workload import Result, WorkloadKey, WorkloadKind
+from queues.workload import Result, WorkloadKey
 
 
 async def arrive(tx: AsyncConnection, term: Term, rows: Sequence[Description]) -> dict[WorkloadKey, int]:
@@ -102,7 +104,7 @@ _ARRIVE = union_all(
 async def _arrive(tx: AsyncConnection, rows: Sequence[Description]) -> dict[WorkloadKey, int]:
     seen = [{**_columns(row), "place": place} for place, row in enumerate(rows)]
     result = await tx.execute(_ARRIVE, _SEEN.rows(seen))
-    return {WorkloadKey(WorkloadKind(kind), uid): arrival for kind, uid, arrival in result}
+    return {WorkloadKey(KindName(intern(kind)), uid): arrival for kind, uid, arrival in result}
 
 
 def _columns(row: Description) -> dict[str, Any]:
@@ -174,7 +176,7 @@ async def depart(
     if not ends:
         return frozenset()
     held = await tx.execute(_HOLDING, KEYS.rows(key_rows(ends)))
-    gone = ends.keys() - {WorkloadKey(WorkloadKind(kind), uid) for kind, uid in held}
+    gone = ends.keys() - {WorkloadKey(KindName(intern(kind)), uid) for kind, uid in held}
     kinds, uids = zip(*key_rows(gone), strict=True) if gone else ((), ())
     results = [ends[key] for key in sorted(gone)]
     await tx.execute(_DEPART, {"kinds": kinds, "uids": uids, "results": results, "now": moment(now)})

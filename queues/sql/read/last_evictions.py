@@ -3,23 +3,25 @@
 from sqlalchemy import ColumnElement, and_, case, false, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from queues import kind_names
 from queues.admissions import CAUSES_TOLD, COMING_FIRST, LastEviction
+from queues.kind_names import KindName
 from queues.reason_codes import ReasonCode
 from queues.sql.statements import newest_first, same
 from queues.sql.tables import backoffs, decisions, workloads
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 
 #: Decisions that start or end a run.
 _TURNING_POINTS = ("admit", "adopt", "evict")
 
 #: A pod that was made again has another uid than the one that was taken back, and its setback, but the same name.
 _BY_NAME = and_(
-    workloads.c.kind == WorkloadKind.POD,
+    workloads.c.kind == kind_names.POD,
     decisions.c.namespace == workloads.c.namespace,
     decisions.c.name == workloads.c.name,
 )
 #: Of the others there may be any number of one name, one after the other.
-_BY_UID = and_(workloads.c.kind != WorkloadKind.POD, decisions.c.workload_uid == workloads.c.uid)
+_BY_UID = and_(workloads.c.kind != kind_names.POD, decisions.c.workload_uid == workloads.c.uid)
 
 
 def comes_first() -> ColumnElement[bool]:
@@ -28,7 +30,7 @@ def comes_first() -> ColumnElement[bool]:
     It then comes first among equals of its queue.
     """
     by_uid, by_name = (_last_eviction_code(its) for its in (_BY_UID, _BY_NAME))
-    code = case((workloads.c.kind == WorkloadKind.POD, by_name), else_=by_uid)
+    code = case((workloads.c.kind == kind_names.POD, by_name), else_=by_uid)
     # Without a setback there was no such eviction: that is known without the log.
     return case((func.coalesce(backoffs.c.not_before, 0) > 0, code.in_(sorted(COMING_FIRST))), else_=false())
 
@@ -93,7 +95,7 @@ async def _last_evictions(
     if which is not None:
         asked = asked.where(which)
     return {
-        WorkloadKey(WorkloadKind(row.kind), row.uid): LastEviction(
+        WorkloadKey(KindName(row.kind), row.uid): LastEviction(
             at=int(row.decided_at.timestamp()),
             code=ReasonCode.of_row(row.code),
             by=row.by,

@@ -22,6 +22,7 @@ from queues.admissions import (
     Setbacks,
     Unready,
 )
+from queues.kind_names import KindName
 from queues.plan import Reason
 from queues.read_api.quantities import facts_with_quantities
 from queues.reason_codes import ReasonCode
@@ -45,7 +46,7 @@ from queues.sql.tables import (
     workloads,
 )
 from queues.text_format import rfc3339
-from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
 #: Workloads in a row that is about many of them, about, and such rows of a part.
@@ -128,7 +129,7 @@ def _admission(
     """Texts that many admissions repeat are shared."""
     adopted = dict(zip(row.adopted_pods, row.adopted_seats, strict=True))
     return Admission(
-        workload=_shared_key(shared, WorkloadKind(row.kind), row.uid),
+        workload=_shared_key(shared, KindName(intern(row.kind)), row.uid),
         namespace=intern(row.namespace),
         queue=QueueName(intern(row.queue)),
         generation=intern(row.generation),
@@ -152,10 +153,10 @@ def _eviction(row: Row[Any]) -> Eviction:
 
 def key_of(kind: str, uid: str) -> WorkloadKey:
     """Key of the workload that a row is about."""
-    return WorkloadKey(WorkloadKind(kind), uid)
+    return WorkloadKey(KindName(intern(kind)), uid)
 
 
-def _shared_key(shared: SharedKeys, kind: WorkloadKind, uid: str) -> WorkloadKey:
+def _shared_key(shared: SharedKeys, kind: KindName, uid: str) -> WorkloadKey:
     key = WorkloadKey(kind, uid)
     return shared.get(key, key)
 
@@ -251,7 +252,7 @@ async def _arrivals(tx: AsyncConnection, shared: SharedKeys) -> dict[WorkloadKey
     found: dict[WorkloadKey, int] = {}
     async for part in parts(tx, _ARRIVALS, _PART_OF_MANY):
         for kind, uids, numbers in part:
-            of_kind = WorkloadKind(kind)
+            of_kind = KindName(intern(kind))
             found.update(zip((_shared_key(shared, of_kind, uid) for uid in uids), numbers, strict=True))
     return found
 
@@ -268,7 +269,7 @@ async def _ended(tx: AsyncConnection, shared: SharedKeys) -> dict[WorkloadKey, Q
     found: dict[WorkloadKey, QueueName] = {}
     async for part in parts(tx, _ENDED):
         for kind, queue, uids in part:
-            of_kind, name = WorkloadKind(kind), QueueName(intern(queue))
+            of_kind, name = KindName(intern(kind)), QueueName(intern(queue))
             found.update((_shared_key(shared, of_kind, uid), name) for uid in uids)
     return found
 
@@ -295,7 +296,7 @@ async def _reasons(tx: AsyncConnection, shared: SharedKeys) -> dict[WorkloadKey,
                 reason = known[code, message, facts] = Reason(
                     code=ReasonCode.of_row(code), message=message, facts=msgspec.json.decode(facts)
                 )
-            of_kind = WorkloadKind(kind)
+            of_kind = KindName(intern(kind))
             found.update((_shared_key(shared, of_kind, uid), reason) for uid in uids)
     return found
 

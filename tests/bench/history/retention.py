@@ -19,6 +19,7 @@ from admission.cycle import Cycle, look_back, recall
 from admission.facts.changes import Fact
 from admission.facts.workloads import WorkloadFact
 from admission.history_keeper import HistoryKeeper
+from queues import kind_names
 from queues.quota.queue import ROOT, QueuePolicy
 from queues.sql import leadership
 from queues.sql.database import Database, migrate, raw_connection
@@ -26,7 +27,7 @@ from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.history.partitions import WEEK, ensure_partitions
 from queues.sql.history.retention import Retention
 from queues.sql.leadership import Term
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 from tests.bench.mark import Mark
 from tests.builders.cycles import begun_world, cycle_over
 from tests.builders.facts import TEAM, gone, job, node, queue, seen
@@ -189,7 +190,7 @@ class _Leader:
     def _job(self) -> WorkloadFact:
         self.jobs += 1
         name = f"live-{self.jobs}"
-        key = WorkloadKey(WorkloadKind.JOB, name)
+        key = WorkloadKey(kind_names.JOB, name)
         return replace(job(1), key=key, name=name, created=self.now)
 
     async def size(self) -> float:

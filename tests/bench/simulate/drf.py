@@ -18,9 +18,10 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.quota.queue import Queue
 from queues.resources import Resources, total
-from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey
 from tests.bench.simulate.csv_reader import lines
 
 RESOURCES: Final = ("cpu", "gpu", "mem_gib", "disk_gib", "rdma")
@@ -97,7 +98,7 @@ def _waiting(applications: tuple[Application, ...]) -> list[Workload]:
             name = f"{app.name}-{number}"
             waiting.append(
                 Workload(
-                    key=WorkloadKey(WorkloadKind.POD, name),
+                    key=WorkloadKey(kind_names.POD, name),
                     namespace=app.name,
                     name=name,
                     queue=QueueName(app.name),

@@ -16,9 +16,10 @@ from typing import Final
 
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
+from queues import kind_names
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import CPU, GPU, MEMORY, PODS, Resources
-from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey
 from tests.bench.simulate.csv_reader import MODEL, TableRow, lines, nodes_with
 
 #: The second at which every case begins (seconds since the epoch).
@@ -132,7 +133,7 @@ def _job(row: TableRow, number: int, checkpoint: int, rack_gpus: int) -> TraceJo
     )
     submitted = row.whole("submit_s")
     workload = Workload(
-        key=WorkloadKey(WorkloadKind.JOB, row["id"]),
+        key=WorkloadKey(kind_names.JOB, row["id"]),
         namespace=row["tenant"],
         name=row["id"],
         queue=QueueName(row["tenant"]),

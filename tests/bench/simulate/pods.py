@@ -20,6 +20,7 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import Admission
 from queues.quota.queue import Queue
 from queues.resources import CPU, GPU, MEMORY, PODS, WHOLE, Resources, device
@@ -31,7 +32,6 @@ from queues.workload import (
     QueueName,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.bench.simulate.csv_reader import MODEL, TableRow, lines, nodes_with
 
@@ -128,7 +128,7 @@ def run(trace: Trace, seed: int) -> PodsOutcome:
 
 def _workload(pod: PodSet, number: int) -> Workload:
     return Workload(
-        key=WorkloadKey(WorkloadKind.POD, str(number)),
+        key=WorkloadKey(kind_names.POD, str(number)),
         namespace="pods",
         name=f"{pod.name}-{number}",
         queue=_QUEUE,

@@ -20,11 +20,12 @@ from admission.volcano_jobs.view import JobView
 from admission.wire import WirePod
 from admission.workloads.kinds import read_pod
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import Admission, Seat
 from queues.errors import Conflict, NotFound
 from queues.plan import Reason
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from tests import waiting
 from tests.builders.volcano_jobs import document, read_job
 
@@ -55,7 +56,7 @@ def admitted(spec: JobSpec, nodes: list[str], number: int = 7) -> Admission:
     seats = [(task.name, index) for task in spec.tasks for index in range(task.replicas)]
     return Admission(
         id=AdmissionId(number),
-        workload=WorkloadKey(WorkloadKind.VOLCANO_JOB, spec.uid),
+        workload=WorkloadKey(kind_names.VOLCANO_JOB, spec.uid),
         namespace=spec.namespace,
         name=spec.name,
         queue=QueueName("default"),
@@ -80,7 +81,7 @@ def work(
     phase: Phase = Phase.PENDING,
     **more: Any,
 ) -> JobWork:
-    key = WorkloadKey(WorkloadKind.VOLCANO_JOB, spec.uid)
+    key = WorkloadKey(kind_names.VOLCANO_JOB, spec.uid)
     view = JobView(spec=spec, pods=pods, admissions=admissions)
     return work_for(key, JobState(uid=spec.uid, phase=phase), view, 100, rules=PodRules(), **more)
 

@@ -13,7 +13,8 @@ from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.nodes import NodeInventory
 from queues.admissions import Admission, Seat
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKind
+from queues.kind_names import KindName
+from queues.workload import AdmissionId, NodeName, QueueName
 from tests.builders import operator_jobs
 from tests.kube.support.job_histories import Seen
 
@@ -175,7 +176,7 @@ def _job_set(seen: Seen) -> WorkloadFact:
     """The JobSet of a Job, as Muster reads it; its spec follows that of the Job."""
     spec = {key: seen.job["spec"].get(key) for key in ("parallelism", "completions")}
     jobs = {"replicatedJobs": [operator_jobs.replicated(_POD_SET, 1, **spec)]}
-    return operator_jobs.fact(WorkloadKind.JOB_SET, jobs, suspended=False)
+    return operator_jobs.fact(KindName("jobset"), jobs, suspended=False)
 
 
 def _child(seen: Seen) -> ChildJob:

@@ -10,7 +10,8 @@ from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Timing
 from admission.kube.watch.informers import Informers
-from queues.workload import QueueName, WorkloadKind
+from queues import kind_names
+from queues.workload import QueueName
 from tests.fakes.fake_api_server import FakeApiServer, answers
 from tests.waiting import LIMIT, eventually
 
@@ -64,7 +65,7 @@ async def test_changes_of_all_kinds_come_in_one_list(server: FakeApiServer, tmp_
         first = {(change.kind, change.key, change.workload_kind) for change in informers.drain()}
         assert first == {
             (FactKind.NODE, "n1", None),
-            (FactKind.WORKLOAD, "g1", WorkloadKind.POD_GROUP),
+            (FactKind.WORKLOAD, "g1", kind_names.POD_GROUP),
         }
         assert informers.drain() == []
         assert not informers.changed.is_set()

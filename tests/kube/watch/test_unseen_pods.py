@@ -15,8 +15,9 @@ from admission.kube.client.client import Client
 from admission.kube.watch import unseen_pods
 from admission.kube.watch.unseen_pods import UnseenPods
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import Admission
-from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, WorkloadKey
 from tests.builders.facts import (
     JOB,
     NOW,
@@ -212,7 +213,7 @@ async def test_one_request_asks_about_many_and_a_failure_is_asked_again(
 
 def leaving(client: Client, namespaces: Iterable[str]) -> tuple[Asking, list[WorkloadKey]]:
     """The leader of Jobs that are gone, one in each of these namespaces."""
-    keys = [WorkloadKey(WorkloadKind.JOB, f"uid-{number}") for number, _ in enumerate(namespaces)]
+    keys = [WorkloadKey(kind_names.JOB, f"uid-{number}") for number, _ in enumerate(namespaces)]
     taken = [
         replace(admission(key, "n1", number=number, started=True), namespace=namespace)
         for number, (key, namespace) in enumerate(zip(keys, namespaces, strict=True), 1)

@@ -9,7 +9,7 @@ from admission.kube.writers import work_queue
 from admission.kube.writers.release import ReleaseWriter
 from admission.world.world import World
 from queues.admissions import Admission
-from queues.workload import WorkloadKind
+from queues.kind_names import KindName
 from tests.builders.facts import admission, evicting, node, world
 from tests.builders.operator_jobs import fact, replicated
 from tests.fakes.fake_api_server import FakeApiServer, answers, hangs
@@ -17,7 +17,7 @@ from tests.waiting import eventually
 
 OWNER = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "tune", "uid": "t"}
 JOB_SET = fact(
-    WorkloadKind.JOB_SET,
+    KindName("jobset"),
     {"replicatedJobs": [replicated("driver")]},
     suspended=True,
     ownerReferences=[{**OWNER, "controller": True}],

@@ -15,11 +15,12 @@ from admission.kube.writers.recreate import RecreationWriter
 from admission.workloads.inputs import Timeouts
 from admission.world.persistence import Unsaved
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import Recreation, Setbacks
 from queues.api import names
 from queues.api.node_affinity import pinned
 from queues.errors import ApiRefused, ApiUnavailable, Fenced
-from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, WorkloadKey
 from queues.world_rows import WorldRows
 from tests.builders.facts import admission, evicting
 from tests.fakes.fake_cluster import FakeCluster
@@ -49,7 +50,7 @@ class Recreations:
         self.stored: dict[str, Recreation] = {}
         for node in ("n1", "n2"):
             self.cluster.add_node(node, 4)
-        self.group = WorkloadKey(WorkloadKind.POD_GROUP, self.cluster.add_group("gang", "team", 2))
+        self.group = WorkloadKey(kind_names.POD_GROUP, self.cluster.add_group("gang", "team", 2))
         self.old = [self.cluster.add_member(name, "gang", 1) for name in NAMES]
         for ordinal, uid in enumerate(self.old):
             directives = {names.ADMISSION_ID: "1", names.SEAT: f"m/{ordinal}"}
@@ -311,7 +312,7 @@ async def test_nothing_is_written_once_the_lease_is_lost(recreations: Recreation
 
 async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
     cluster = FakeCluster()
-    old = WorkloadKey(WorkloadKind.POD, "old")
+    old = WorkloadKey(kind_names.POD, "old")
     intent = Recreation(
         pod_uid="old",
         workload=old,
@@ -334,7 +335,7 @@ async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
         },
         "spec": {"containers": [], "schedulingGates": [{"name": names.GATE}]},
     }
-    new = WorkloadKey(WorkloadKind.POD, cluster.create_pod(json.dumps(manifest).encode()))
+    new = WorkloadKey(kind_names.POD, cluster.create_pod(json.dumps(manifest).encode()))
     world.observe(cluster.watch.list_anew(cluster.objects))
     world.refresh(0)
     assert world.recreations.unsaved == {"old": None}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import AdmissionState
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import ROOT, Queue
@@ -20,7 +21,6 @@ from queues.workload import (
     QueueName,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.laws.laws.decision import plan_of
 from tests.laws.worlds.plan_effects import apply, drained
@@ -91,7 +91,7 @@ def booked_worlds(draw: st.DrawFn) -> Snapshot:
     size = draw(st.sampled_from([2, 4]))
     count = draw(st.integers(1, 3))
     gang = Workload(
-        key=WorkloadKey(WorkloadKind.JOB, "booked"),
+        key=WorkloadKey(kind_names.JOB, "booked"),
         namespace="team",
         name="booked",
         queue=_HOLDER,
@@ -247,7 +247,7 @@ def the_holders_gang_starts_on_the_minute(snapshot: Snapshot) -> None:
         name: cleared.nodes[name][0].get(GPU) - cleared.nodes[name][1].get(GPU) for name in reservation.nodes
     }
     whole = sum(free.values()) >= reservation.amounts[GPU]
-    gang = cleared.pending.get(WorkloadKey(WorkloadKind.JOB, "booked"))
+    gang = cleared.pending.get(WorkloadKey(kind_names.JOB, "booked"))
     if not whole or gang is None:
         return  # too few nodes, or it had a place at once
     size = gang.pod_sets[0].takes[GPU]

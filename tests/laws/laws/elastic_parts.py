@@ -13,6 +13,7 @@ from admission.engine.nodes.table import NodeTable
 from admission.engine.placement.gangs import MOST_PARTS
 from admission.engine.placement.need import missing_members
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import Admission
 from queues.plan import Evict, Plan
 from queues.quota.queue import Limits, Queue
@@ -23,13 +24,12 @@ from queues.workload import (
     QueueName,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.builders.decided_work import a_node
 from tests.laws.worlds.plan_effects import apply, seats_after
 
 LENDER, BORROWER = QueueName("lender"), QueueName("borrower")
-GANG, OWNER = WorkloadKey(WorkloadKind.VOLCANO_JOB, "gang"), WorkloadKey(WorkloadKind.VOLCANO_JOB, "owner")
+GANG, OWNER = WorkloadKey(kind_names.VOLCANO_JOB, "gang"), WorkloadKey(kind_names.VOLCANO_JOB, "owner")
 ONE = Resources({GPU: 1000, "pods": 1})
 
 

@@ -14,12 +14,13 @@ from fractions import Fraction
 from itertools import product
 
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.plan import Plan
 from queues.quota.accounts import Account
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
-from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 from tests.laws.worlds.fairness import (
     Amounts,
     at_rest,
@@ -129,7 +130,7 @@ def surplus_gains_nothing(snapshot: Snapshot, queue: QueueName, surplus: int) ->
     more = [
         replace(
             like,
-            key=WorkloadKey(WorkloadKind.JOB, f"surplus{number}"),
+            key=WorkloadKey(kind_names.JOB, f"surplus{number}"),
             name=f"surplus{number}",
             arrival=last + 1 + number,
             created=snapshot.now,

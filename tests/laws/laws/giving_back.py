@@ -16,9 +16,10 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import NodeTable
 from admission.engine.preemption.protection import BUDGETS_KEEP_LENT_QUOTA
 from admission.engine.snapshot import Budget, Snapshot
+from queues import kind_names
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
-from queues.workload import AdmissionId, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, PodSet, QueueName, Workload, WorkloadKey
 from tests.builders.decided_work import a_node, a_snapshot
 from tests.laws.laws.preemption import protected_after_evictions
 from tests.laws.worlds.plan_effects import apply, drained
@@ -101,7 +102,7 @@ def _borrower(draw: st.DrawFn, number: int, pods: int) -> Workload:
 
 def _workload(name: str, queue: QueueName, pods: int, arrival: int) -> Workload:
     return Workload(
-        key=WorkloadKey(WorkloadKind.VOLCANO_JOB, name),
+        key=WorkloadKey(kind_names.VOLCANO_JOB, name),
         namespace="team",
         name=name,
         queue=queue,
@@ -162,7 +163,7 @@ def an_owner_gets_back_what_it_deserves(world: Borrowers) -> None:
                 comes.append(
                     replace(
                         holder,
-                        key=WorkloadKey(WorkloadKind.VOLCANO_JOB, f"again{serial}"),
+                        key=WorkloadKey(kind_names.VOLCANO_JOB, f"again{serial}"),
                         name=f"again{serial}",
                         created=snapshot.now,
                         evictions=0,

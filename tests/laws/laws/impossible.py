@@ -16,6 +16,7 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.pending.empty_cluster import EmptyCluster
 from admission.engine.snapshot import Snapshot
 from admission.replay.snapshot_file import nodes_of
+from queues import kind_names
 from queues.admissions import AdmissionState
 from queues.flavor_growth import FlavorGrowth
 from queues.plan import Plan, Reason
@@ -29,7 +30,6 @@ from queues.workload import (
     QueueName,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.laws.worlds.snapshots import LEVELS, NOW, RACK, rarely, snapshots
 
@@ -94,7 +94,7 @@ def _impossible(draw: st.DrawFn, number: int, queues: list[QueueName]) -> Worklo
         nodes=NodeFilter(selector=selector),
     )
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"x{number}"),
+        key=WorkloadKey(kind_names.JOB, f"x{number}"),
         namespace="team",
         name=f"x{number}",
         queue=draw(st.sampled_from(queues)),

@@ -13,6 +13,7 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import Admission, Seat
 from queues.plan import Plan
 from queues.quota.accounts import Account
@@ -27,7 +28,6 @@ from queues.workload import (
     QueueName,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 
 GPU = "nvidia.com/gpu"
@@ -114,7 +114,7 @@ class World:
 
 def _workload(number: int, queue: QueueName, user: str, priority: int) -> Workload:
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"u{number}"),
+        key=WorkloadKey(kind_names.JOB, f"u{number}"),
         namespace="team",
         name=f"w{number}",
         queue=queue,
@@ -130,7 +130,7 @@ def _workload(number: int, queue: QueueName, user: str, priority: int) -> Worklo
 def _admission(number: int, spell: Spell) -> Admission:
     return Admission(
         id=AdmissionId(number),
-        workload=WorkloadKey(WorkloadKind.JOB, f"held{number}"),
+        workload=WorkloadKey(kind_names.JOB, f"held{number}"),
         namespace="team",
         name=f"held{number}",
         queue=spell.queue,

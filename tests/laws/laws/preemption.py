@@ -16,6 +16,7 @@ from admission.engine.preemption.protection import BUDGETS_KEEP_LENT_QUOTA
 from admission.engine.preemption.rules import EvictionRule
 from admission.engine.snapshot import Budget, Snapshot
 from admission.explain.takers import standing
+from queues import kind_names
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.plan import Plan
 from queues.quota.accounts import Account, charges
@@ -32,7 +33,6 @@ from queues.workload import (
     QueueName,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.laws.worlds.plan_effects import apply, drained
 
@@ -117,7 +117,7 @@ def _queues(draw: st.DrawFn, name: str) -> Queue:
 def _workloads(draw: st.DrawFn, number: int, queues: list[QueueName], most: int = 3) -> Workload:
     pods, gpus = draw(st.integers(1, most)), draw(st.integers(1, GPUS))
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"w{number}"),
+        key=WorkloadKey(kind_names.JOB, f"w{number}"),
         namespace="team",
         name=f"w{number}",
         queue=draw(st.sampled_from(queues)),
@@ -403,7 +403,7 @@ def beneficiaries_come_in(snapshot: Snapshot) -> None:
     plan = plan_of(snapshot)
     later = drained(apply(snapshot, plan))
     small = Workload(
-        key=WorkloadKey(WorkloadKind.JOB, "late"),
+        key=WorkloadKey(kind_names.JOB, "late"),
         namespace="team",
         name="late",
         queue=max(snapshot.queues),
@@ -475,7 +475,7 @@ def few_evictions_in_a_day(snapshot: Snapshot, chance: Random, turns: int = 300)
         }
         pending, now = dict(snapshot.pending), snapshot.now + 900
         if len(pending) < 6 and (known := [*snapshot.holders.values(), *pending.values()]):
-            like, key = chance.choice(known), WorkloadKey(WorkloadKind.JOB, f"later{turn}")
+            like, key = chance.choice(known), WorkloadKey(kind_names.JOB, f"later{turn}")
             pending[key] = replace(
                 like,
                 key=key,

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import Claim, Seat
 from queues.quota.accounts import charges
 from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
-from queues.workload import NO_FLAVOR, NodeName, Obstacle, QuotaHold, Workload, WorkloadKey, WorkloadKind
+from queues.workload import NO_FLAVOR, NodeName, Obstacle, QuotaHold, Workload, WorkloadKey
 from tests.laws.laws.decision import books_before_admits, plan_of
 from tests.laws.worlds.plan_effects import apply
 from tests.laws.worlds.snapshots import CPU, FLAVORS, GPU, NOW, snapshots
@@ -30,7 +31,7 @@ def holding_worlds(draw: st.DrawFn) -> Snapshot:
     queues = sorted(snapshot.queues)
     for number in range(draw(st.integers(1, 3))):
         workload = Workload(
-            key=WorkloadKey(WorkloadKind.POD_GROUP, f"g{number}"),
+            key=WorkloadKey(kind_names.POD_GROUP, f"g{number}"),
             namespace=draw(st.sampled_from(["team", "guests"])),
             name=f"g{number}",
             queue=draw(st.sampled_from(queues)),

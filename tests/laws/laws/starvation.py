@@ -21,12 +21,13 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import NodeTable
 from admission.engine.pending import waiting_time
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.plan import Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, NOTHING, Resources
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey
 from tests.builders.decided_work import a_node, a_snapshot
 from tests.laws.laws.preemption import protected_after_evictions
 from tests.laws.worlds.plan_effects import apply, drained
@@ -138,7 +139,7 @@ def _cluster(nodes: int, used: Resources = NOTHING) -> NodeTable:
 
 def _workload(name: str, queue: QueueName, gpus: int, pods: int = 1) -> Workload:
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, name),
+        key=WorkloadKey(kind_names.JOB, name),
         namespace="team",
         name=name,
         queue=queue,

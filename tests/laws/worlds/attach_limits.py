@@ -31,9 +31,10 @@ from admission.facts.workloads import WorkloadFact
 from admission.wire import WirePod
 from admission.workloads.kinds.volcano_job import WireVolcanoJob, volcano_job_fact
 from admission.world.volumes import KNOWN
+from queues import kind_names
 from queues.admissions import Admission
 from queues.text_format import rfc3339
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 from tests.builders.facts import NOW, admission, node, queue, released
 
 Manifest = dict[str, Any]
@@ -164,7 +165,7 @@ class Case:
         return [*self.volumes(), KNOWN]
 
     def key(self, number: int) -> WorkloadKey:
-        return WorkloadKey(WorkloadKind.VOLCANO_JOB, f"6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f{number + 2:02}")
+        return WorkloadKey(kind_names.VOLCANO_JOB, f"6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f{number + 2:02}")
 
     def tasks(self, number: int) -> Sequence[tuple[int, list[Manifest]]]:
         """Of the gang with that number; -1: the one that has seats."""

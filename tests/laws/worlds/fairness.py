@@ -11,11 +11,12 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
-from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey
 from tests.builders.decided_work import a_snapshot
 from tests.laws.worlds.plan_effects import apply, drained
 from tests.laws.worlds.snapshots import CPU, GPU, NOW
@@ -60,7 +61,7 @@ def racks(nodes: int, gpus: int) -> NodeTable:
 def work(queue: QueueName, number: int, units: Amounts, arrival: int) -> Workload:
     """One pod of a shape."""
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"{queue}-{number:03}"),
+        key=WorkloadKey(kind_names.JOB, f"{queue}-{number:03}"),
         namespace="team",
         name=f"{queue}-{number:03}",
         queue=queue,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from admission.facts.devices import DeviceFault, FaultCondition
 from admission.node_recovery.jobs import JobName, RecoveryJob
 from admission.node_recovery.step import GangOnNode, NodeTurn, NodeView
+from queues import kind_names
 from queues.quota.queue import NodeRecoveryRules
-from queues.workload import NodeName, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, WorkloadKey
 
 NODE = NodeName("n1")
 #: What a person calls a fault, and no Job ends.
@@ -76,7 +77,7 @@ class PlayedNode:
 
     def gang_comes(self, devices: frozenset[int] | None) -> None:
         """A gang is seated on the node."""
-        key = WorkloadKey(WorkloadKind.JOB, f"gang-{len(self.gangs)}-{self.now}")
+        key = WorkloadKey(kind_names.JOB, f"gang-{len(self.gangs)}-{self.now}")
         self.gangs.append(GangOnNode(key, devices))
 
     def evicted_are_gone(self) -> None:

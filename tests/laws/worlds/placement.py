@@ -9,6 +9,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
+from queues import kind_names
 from queues.plan import Admit
 from queues.quota.queue import Queue
 from queues.resources import GPU, NOTHING, Resources
@@ -22,7 +23,6 @@ from queues.workload import (
     Requirement,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.builders.decided_work import a_node, a_snapshot
 
@@ -127,7 +127,7 @@ def in_racks(count: int, size: int) -> PodSet:
 def answer(nodes: Sequence[Node], *sets: PodSet, ports: Ports | None = None) -> Admit | None:
     """What the engine does with one workload of these sets, alone in its queue."""
     workload = Workload(
-        key=WorkloadKey(WorkloadKind.JOB, "1"),
+        key=WorkloadKey(kind_names.JOB, "1"),
         namespace="team",
         name="one",
         queue=QueueName("q"),

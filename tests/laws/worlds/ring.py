@@ -24,12 +24,13 @@ from admission.workloads.inputs import SeatIndices, Timeouts, joined
 from admission.workloads.seats import is_live
 from admission.world.learned.inherited_seats import InheritedSeats
 from admission.world.world import World
+from queues import kind_names
 from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.history.past_use import sum_up
 from queues.sql.read.world import load_world
-from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, WorkloadKey
 from tests.builders.empty_ledger import empty_ledger
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_pod_api import done
@@ -314,7 +315,7 @@ class Ring:
     def give_up_group(self, uid: str) -> None:
         """Members of a group that goes may be lost, if they are just being taken back."""
         self.cluster.wanted -= {
-            pod.name for pod in self.world.pod_index.of(WorkloadKey(WorkloadKind.POD_GROUP, uid))
+            pod.name for pod in self.world.pod_index.of(WorkloadKey(kind_names.POD_GROUP, uid))
         }
         self.cluster.wanted -= {intent.name for intent in self.world.recreations.stored.values()}
 

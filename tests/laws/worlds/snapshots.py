@@ -8,6 +8,7 @@ from admission.engine.nodes.devices import with_numbers
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Rollback, Snapshot, Unbooked, UnbookedPod
+from queues import kind_names
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.reason_codes import ReasonCode
@@ -30,7 +31,6 @@ from queues.workload import (
     Toleration,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.builders.device_numbers import places_in
 
@@ -198,7 +198,7 @@ def workloads(draw: st.DrawFn, number: int, queues: list[QueueName]) -> Workload
     sets = draw(close_together(sets))
     pods = sum(each.count for each in sets)
     return Workload(
-        key=WorkloadKey(draw(st.sampled_from([WorkloadKind.JOB, WorkloadKind.VOLCANO_JOB])), f"u{number}"),
+        key=WorkloadKey(draw(st.sampled_from([kind_names.JOB, kind_names.VOLCANO_JOB])), f"u{number}"),
         namespace=draw(st.sampled_from(["team", "team", "guests", "unseen"])),
         name=f"w{number}",
         queue=draw(st.sampled_from(queues)),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
+from queues import kind_names
 from queues.admissions import Recreation, Setbacks
 from queues.errors import Fenced
 from queues.sql.database import Database
@@ -12,11 +13,11 @@ from queues.sql.leadership import Term
 from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description, Succession
 from queues.sql.read.world import load_world
-from queues.workload import QueueName, Result, WorkloadKey, WorkloadKind
+from queues.workload import QueueName, Result, WorkloadKey
 from tests.sql.ledger_harness import NOW, LedgerHarness
 
-OLD = WorkloadKey(WorkloadKind.POD, "old")
-NEW = WorkloadKey(WorkloadKind.POD, "new")
+OLD = WorkloadKey(kind_names.POD, "old")
+NEW = WorkloadKey(kind_names.POD, "new")
 TEAM = QueueName("a")
 INTENT = Recreation(
     pod_uid="old", workload=OLD, namespace="ns", name="p", queue=TEAM, manifest='{"env":"\\u0000"}'
@@ -57,7 +58,7 @@ def arrival(key: WorkloadKey) -> Description:
 
 async def test_a_pod_that_was_made_again_keeps_its_place_in_line_and_its_wait(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster)
-    late = WorkloadKey(WorkloadKind.POD, "late")
+    late = WorkloadKey(kind_names.POD, "late")
     async with muster.transaction() as tx:
         before = await workloads.arrive(tx, harness.term, [arrival(OLD), arrival(late)])
         await tx.execute(text("INSERT INTO backoffs VALUES ('pod', 'old', 1800000060, 3)"))
@@ -80,7 +81,7 @@ async def test_a_pod_that_was_made_again_keeps_its_place_in_line_and_its_wait(mu
 async def test_whoever_takes_the_place_of_nobody_known_arrives_last(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster)
     async with muster.transaction() as tx:
-        first = await workloads.arrive(tx, harness.term, [arrival(WorkloadKey(WorkloadKind.POD, "first"))])
+        first = await workloads.arrive(tx, harness.term, [arrival(WorkloadKey(kind_names.POD, "first"))])
         await workloads.succeed(tx, harness.term, [Succession(heir=arrival(NEW), after=OLD)])
         numbers = await workloads.arrive(tx, harness.term, [arrival(NEW)])
     assert numbers[NEW] > max(first.values())

@@ -16,6 +16,7 @@ from admission.facts.workloads import WorkloadFact
 from admission.failpoints import armed
 from admission.figures.gang_waits import GangWait
 from admission.turn_report import Stage, TurnReport
+from queues import kind_names
 from queues.admissions import Admission, Seat
 from queues.errors import DatabaseTooSlow, DataRefused, Fenced
 from queues.plan import Admit, Evict, Plan
@@ -27,7 +28,7 @@ from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.read.world import load_world
-from queues.workload import NO_FLAVOR, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import NO_FLAVOR, NodeName, QueueName, WorkloadKey
 from tests.builders.cycles import begun_world, cycle_over
 from tests.builders.facts import (
     GROUP,
@@ -117,7 +118,7 @@ async def test_what_happens_is_one_line_each_in_the_log(ring: Ring, caplog: pyte
 
 
 async def test_what_makes_room_is_decided_before_who_gets_it(ring: Ring) -> None:
-    second = WorkloadKey(WorkloadKind.VOLCANO_JOB, "second")
+    second = WorkloadKey(kind_names.VOLCANO_JOB, "second")
     await ring.begin(*QUEUES, node("n1"), volcano_job(8, name="first"))
     await ring.turn()
     assert len(ring.admissions) == 1
@@ -185,7 +186,7 @@ async def refuse_rows(ring: Ring, table: str, condition: str) -> None:
 
 
 def jobs_of_one(*names: str) -> list[WorkloadFact]:
-    return [replace(job(1), key=WorkloadKey(WorkloadKind.JOB, name), name=name) for name in names]
+    return [replace(job(1), key=WorkloadKey(kind_names.JOB, name), name=name) for name in names]
 
 
 async def test_a_workload_whose_row_postgres_refuses_is_set_aside_and_all_others_go_in(ring: Ring) -> None:
@@ -400,7 +401,7 @@ async def test_amounts_beyond_any_cluster_wait_with_a_reason(ring: Ring) -> None
 
 
 async def test_a_bare_pod_that_ended_leaves_nothing_behind(ring: Ring) -> None:
-    key = WorkloadKey(WorkloadKind.POD, "bare")
+    key = WorkloadKey(kind_names.POD, "bare")
     await ring.begin(*QUEUES, node("n1"), gated("bare", queue=TEAM, owner=key))
     await ring.turn()
     (held,) = ring.admissions

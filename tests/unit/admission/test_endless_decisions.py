@@ -16,12 +16,13 @@ from admission.facts.changes import Fact
 from admission.facts.workloads import WorkloadFact
 from admission.turn_report import TurnReport
 from admission.world.learned.held_back import TRIED_AGAIN_AFTER
+from queues import kind_names
 from queues.plan import Admit, Reason
 from queues.quota.queue import ROOT
 from queues.resources import GPU, Resources
 from queues.sql import leadership
 from queues.sql.database import Database
-from queues.workload import PodSet, Workload, WorkloadKey, WorkloadKind
+from queues.workload import PodSet, Workload, WorkloadKey
 from tests.builders.cycles import begun_world, cycle_over
 from tests.builders.facts import NOW, job, node, queue, seen
 
@@ -32,7 +33,7 @@ CLUSTER = (node("n1"), node("n2"), queue("root"), queue("team", parent=ROOT))
 
 def named(name: str, count: int = 1) -> WorkloadFact:
     """A Job. Its generation tells how many pods it has, as that of a real one does."""
-    key = WorkloadKey(WorkloadKind.JOB, name)
+    key = WorkloadKey(kind_names.JOB, name)
     return replace(job(count), key=key, name=name, generation=f"of {count}")
 
 
@@ -107,7 +108,7 @@ async def test_the_next_leader_goes_on_without_the_workload_and_so_does_every_la
         assert report.set_aside == 1
         assert leaders.admitted() == {"a", "b", "z"}
         assert leaders.waiting() == {"poison": "Defect"}
-    obstacle = leaders.cycle.world.states[WorkloadKey(WorkloadKind.JOB, "poison")].workload.obstacle
+    obstacle = leaders.cycle.world.states[WorkloadKey(kind_names.JOB, "poison")].workload.obstacle
     assert obstacle is not None
     assert "did not end" in obstacle.message
 

@@ -14,6 +14,7 @@ from admission.facts.pods import Conduct, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import AdmissionState
 from queues.errors import Fenced
 from queues.quota.accounts import Account
@@ -24,7 +25,7 @@ from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
 from queues.sql.read.world import load_world
-from queues.workload import NO_FLAVOR, QueueName, Result, WorkloadKey, WorkloadKind
+from queues.workload import NO_FLAVOR, QueueName, Result, WorkloadKey
 from tests.builders.facts import (
     JOB,
     NOW,
@@ -77,7 +78,7 @@ async def store(database: str) -> AsyncIterator[Store]:
 
 
 def key(number: int) -> WorkloadKey:
-    return WorkloadKey(WorkloadKind.JOB, f"uid-{number}")
+    return WorkloadKey(kind_names.JOB, f"uid-{number}")
 
 
 def jobs(count: int, queue: QueueName = TEAM) -> list[WorkloadFact]:
@@ -270,7 +271,7 @@ async def test_what_was_described_stays_when_its_object_goes_while_it_runs(store
 async def test_a_pod_that_ended_is_stored_as_it_ended_though_it_is_there_still(
     store: Store, phase: PodPhase
 ) -> None:
-    bare = WorkloadKey(WorkloadKind.POD, "a")
+    bare = WorkloadKey(kind_names.POD, "a")
     runs = released("a", "main/0", "n1", queue=TEAM, phase=PodPhase.RUNNING)
     held = admission(bare, "n1", pod_set="main", started=True)
     known = world([node("n1"), runs], admissions=[held])

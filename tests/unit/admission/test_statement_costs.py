@@ -9,13 +9,14 @@ from admission import intake
 from admission.cycle import Cycle
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
+from queues import kind_names
 from queues.admissions import Admission, PodOutcome
 from queues.quota.queue import ROOT
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.observed.workloads import record_outcomes
-from queues.workload import QueueName, WorkloadKey, WorkloadKind
+from queues.workload import QueueName, WorkloadKey
 from tests.builders.cycles import begun_world, cycle_over
 from tests.builders.explained_statements import LOOKED, explained
 from tests.builders.facts import NOW, gone, node, queue, released, seen, volcano_job
@@ -26,7 +27,7 @@ FEW, MANY = 160, 640
 def jobs(count: int) -> list[WorkloadFact]:
     names = [f"of-{count}-{number}" for number in range(count)]
     return [
-        replace(volcano_job(1), key=WorkloadKey(WorkloadKind.VOLCANO_JOB, name), name=name) for name in names
+        replace(volcano_job(1), key=WorkloadKey(kind_names.VOLCANO_JOB, name), name=name) for name in names
     ]
 
 
@@ -56,7 +57,7 @@ async def live(database: Database, term: Term, cycle: Cycle, count: int) -> None
     await cycle.turn([gone(each) for each in nodes])
     await cycle.turn()
     assert len(world.admissions) == count // 4
-    assert {each.workload.kind for each in world.admissions.values()} == {WorkloadKind.POD}
+    assert {each.workload.kind for each in world.admissions.values()} == {kind_names.POD}
     await cycle.turn([gone(each) for each in (*world.pods.values(), *here)])
     while world.ledger.arrivals:
         await cycle.turn()

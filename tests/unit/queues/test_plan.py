@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+from queues import kind_names
 from queues.admissions import Unready
 from queues.plan import Evict, Setback, setbacks_of
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, WorkloadKey
 
-ONE = WorkloadKey(WorkloadKind.JOB, "one")
-OTHER = WorkloadKey(WorkloadKind.JOB, "other")
+ONE = WorkloadKey(kind_names.JOB, "one")
+OTHER = WorkloadKey(kind_names.JOB, "other")
 
 
 def evict(number: int, *, not_before: int = 0, beneficiary: WorkloadKey | None = None) -> Evict:

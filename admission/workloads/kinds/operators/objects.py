@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
+from sys import intern
 from typing import Final, NamedTuple
 
 import msgspec
@@ -45,8 +46,9 @@ from queues.api.types.workload_kind import (
     Templates,
     WorkloadKindSpec,
 )
+from queues.kind_names import KindName
 from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, PodSet, PodSetProgress, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, PodSet, PodSetProgress, WorkloadKey
 
 #: What is worked out of the pods of a kind that has no templates.
 _COMPUTED: Final = {"spark": pod_template}
@@ -67,6 +69,7 @@ def support_of(description: WorkloadKindSpec) -> KindSupport:
         holding=Holding.SUSPENDED_AND_GATED,
         status=StatusForm.CUSTOM_CONDITION,
         needs_queue=True,
+        name_labels=description.name_labels,
         pod_sets=interchangeable_pod_sets,
         pod_set_name=lambda pod, fact: pod.task,
     )
@@ -193,7 +196,7 @@ def _part_of_another(description: WorkloadKindSpec, job: WireOperatorJob) -> Chi
         uid=meta.uid,
         namespace=one(meta.namespace),
         name=meta.name,
-        workload=WorkloadKey(WorkloadKind(owner.kind.lower()), owner.uid),
+        workload=WorkloadKey(KindName(intern(owner.kind.lower())), owner.uid),
         workload_name=owner.name,
         pods=pods,
         is_lost=meta.deletion_timestamp is not None,

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.containment.decider import MOST_TRIES, Culprits, find_culprits
-from queues.workload import WorkloadKey, WorkloadKind
+from queues import kind_names
+from queues.workload import WorkloadKey
 
-KEYS = [WorkloadKey(WorkloadKind.JOB, f"{number:06}") for number in range(100_000)]
+KEYS = [WorkloadKey(kind_names.JOB, f"{number:06}") for number in range(100_000)]
 
 
 class Step:

@@ -22,12 +22,13 @@ from admission.engine.placement.need import MissingMembers
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.replay.snapshot_file import load
+from queues import kind_names
 from queues.plan import Admit, Plan, Reason
-from queues.workload import Workload, WorkloadKey, WorkloadKind
+from queues.workload import Workload, WorkloadKey
 from tests.builders.facts import NOW, TEAM, job, node, queue, world
 from tests.waiting import LIMIT, until
 
-KEYS = [WorkloadKey(WorkloadKind.JOB, f"job-{number}") for number in range(9)]
+KEYS = [WorkloadKey(kind_names.JOB, f"job-{number}") for number in range(9)]
 POISON = KEYS[4]
 
 decide = engine.decide

@@ -10,9 +10,10 @@ import pytest
 from admission.decode.pods import pod_fact
 from admission.facts.pods import PodFact
 from admission.wire import WirePod
+from queues import kind_names
 from queues.api import names
 from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, WorkloadKey
 from tests.builders.decoded_workloads import CONTAINER, a_job, a_volcano_job, task
 from tests.builders.facts import JOB, VOLCANO, admission, group, job, released, state_of, volcano_job
 
@@ -131,7 +132,7 @@ def test_terms_without_the_form_of_one_are_an_obstacle_too(term: Any) -> None:
 
 def test_a_pod_with_such_a_term_gets_no_seat() -> None:
     pod = a_pod(against([OF_BOB]), {"labels": {names.QUEUE_LABEL: "team"}})
-    found = state_of(None, [pod], key=WorkloadKey(WorkloadKind.POD, "u"))
+    found = state_of(None, [pod], key=WorkloadKey(kind_names.POD, "u"))
     assert found.workload.obstacle == pod.obstacle
     member = a_pod(against([OF_BOB]), {"annotations": {names.GROUP_ANNOTATION: "g"}})
     found = state_of(group(1), [member])

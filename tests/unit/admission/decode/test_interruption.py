@@ -10,8 +10,9 @@ from admission.facts.cluster import BudgetFact
 from admission.facts.pods import Conduct, PodFact
 from admission.wire import WireMetadata, WirePodDisruptionBudget
 from admission.world.snapshot_rows import Budgets
+from queues import kind_names
 from queues.api.types.pod import WireContainer, WirePodSpec
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 from tests.builders.facts import pod as a_pod
 from tests.tables import with_rows
 
@@ -80,7 +81,7 @@ def pod(uid: str, **labels: str) -> PodFact:
     return a_pod(uid, "n", labels=tuple(sorted(labels.items())))
 
 
-KEY = WorkloadKey(WorkloadKind.JOB, "j")
+KEY = WorkloadKey(kind_names.JOB, "j")
 
 
 def test_pods_are_counted_under_the_budgets_that_select_them() -> None:

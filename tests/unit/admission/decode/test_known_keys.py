@@ -23,7 +23,7 @@ from queues.api.metadata_keys import (
     KeyUse,
 )
 from queues.api.workload_kinds import OPERATOR_KINDS
-from queues.workload import WorkloadKind
+from queues.kind_names import KindName
 from tests.builders.decoded_workloads import a_group, a_job, a_volcano_job, task
 
 #: A value for each key that users write on workloads.
@@ -66,7 +66,7 @@ def a_pod(metadata: dict[str, Any]) -> Any:
 def a_job_set(metadata: dict[str, Any]) -> Any:
     meta = {"name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "1", **metadata}
     raw = msgspec.json.encode({"metadata": meta, "spec": {}})
-    [job_set] = [each for each in OPERATOR_KINDS if each.kind is WorkloadKind.JOB_SET]
+    [job_set] = [each for each in OPERATOR_KINDS if each.kind == KindName("jobset")]
     return fact_of(job_set, msgspec.json.decode(raw, type=WireOperatorJob))
 
 

@@ -16,11 +16,13 @@ from admission.facts.pods import PodFact, PodPhase
 from admission.wire import Bare, WireNode, WirePod, WirePodStatus
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import read_pod
+from queues import kind_names
 from queues.api import names
 from queues.errors import InvalidDocument
+from queues.kind_names import KindName
 from queues.quota.queue import ROOT
 from queues.resources import Resources
-from queues.workload import AdmissionId, QueueName, Requirement, Taint, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, Requirement, Taint, WorkloadKey
 from tests.tables import named_rows, with_rows
 
 
@@ -115,9 +117,9 @@ def test_a_pod_of_other_people_belongs_to_nobody() -> None:
 
 @pytest.mark.parametrize(
     ("api_version", "kind"),
-    [("batch/v1", WorkloadKind.JOB), ("batch.volcano.sh/v1alpha1", WorkloadKind.VOLCANO_JOB)],
+    [("batch/v1", kind_names.JOB), ("batch.volcano.sh/v1alpha1", kind_names.VOLCANO_JOB)],
 )
-def test_a_pod_belongs_to_the_job_that_controls_it(api_version: str, kind: WorkloadKind) -> None:
+def test_a_pod_belongs_to_the_job_that_controls_it(api_version: str, kind: KindName) -> None:
     assert a_pod(controlled_by(api_version)).owner == WorkloadKey(kind, "owner")
 
 
@@ -130,7 +132,7 @@ def test_a_pod_names_its_group(name: str) -> None:
 @with_rows("meta")
 def test_a_pod_that_names_a_queue_is_a_workload_of_its_own(meta: dict[str, Any]) -> None:
     fact = a_pod(meta)
-    assert (fact.queue, fact.owner) == ("q", WorkloadKey(WorkloadKind.POD, "u"))
+    assert (fact.queue, fact.owner) == ("q", WorkloadKey(kind_names.POD, "u"))
 
 
 def test_gates_of_others_are_told_from_ours() -> None:
@@ -460,7 +462,7 @@ def test_a_leader_whose_workers_come_after_it_waits_alone() -> None:
     annotations = {names.LWS_SIZE: "3", names.LWS_EXCLUSIVE_TOPOLOGY: "rack"}
     pod = a_pod({"labels": {**LEADER, names.QUEUE_LABEL: "a"}, "annotations": annotations})
     assert (pod.group, pod.group_minimum) == (None, 0)
-    assert pod.owner.kind is WorkloadKind.POD
+    assert pod.owner.kind == kind_names.POD
 
 
 def test_a_node_says_which_faults_a_person_accepted() -> None:

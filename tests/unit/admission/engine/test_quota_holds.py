@@ -10,6 +10,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
 from queues.reason_codes import ReasonCode
@@ -20,7 +21,6 @@ from queues.workload import (
     QueueName,
     QuotaHold,
     Workload,
-    WorkloadKind,
 )
 from tests.builders.decided_work import a_snapshot, a_workload, admitted, gpu_node, gpu_pods, plan_of
 from tests.tables import named_rows, with_rows
@@ -39,7 +39,7 @@ def group(name: str, asks: int, **facts: Any) -> Workload:
     """A PodGroup without pods that wants quota for so many GPUs to be held."""
     given = {"created": NOW, "minimum": 2, "generation": "1", "obstacle": LACKS_PODS, **facts}
     hold = QuotaHold(gpus(asks), TEN_MINUTES)
-    return a_workload(name, kind=WorkloadKind.POD_GROUP, **{"hold": hold, **given})
+    return a_workload(name, kind=kind_names.POD_GROUP, **{"hold": hold, **given})
 
 
 def with_pods(of: Workload, each: int, count: int = 2) -> Workload:

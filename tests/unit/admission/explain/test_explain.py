@@ -18,6 +18,7 @@ from admission.explain.explain import Explained, explain
 from admission.explain.suggestions import SuggestionKind, _victim_count, _victims_text
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from admission.web.leader.outlook import outlooks
+from queues import kind_names
 from queues.admissions import AdmissionState, Seat
 from queues.plan import Evict, Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
@@ -37,7 +38,6 @@ from queues.workload import (
     Requirement,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.builders.decided_work import a_node, a_workload, an_admission
 from tests.laws.worlds.settings import in_worlds
@@ -113,7 +113,7 @@ def world(queues: list[Queue], running: list[Running], waiting: list[Workload]) 
 
 def explained(snapshot: Snapshot, name: str = "it") -> Explained:
     plan, _ = decide(snapshot, Memo())
-    found = explain(snapshot, plan, WorkloadKey(WorkloadKind.JOB, name))
+    found = explain(snapshot, plan, WorkloadKey(kind_names.JOB, name))
     assert found is not None
     return found
 
@@ -385,8 +385,8 @@ def test_nobody_is_explained_who_does_not_wait() -> None:
     snapshot = world([queue("a", 8)], [], [job("it", "a")])
     plan, _ = decide(snapshot, Memo())
 
-    assert explain(snapshot, plan, WorkloadKey(WorkloadKind.JOB, "it")) is None
-    assert explain(snapshot, plan, WorkloadKey(WorkloadKind.JOB, "nobody")) is None
+    assert explain(snapshot, plan, WorkloadKey(kind_names.JOB, "it")) is None
+    assert explain(snapshot, plan, WorkloadKey(kind_names.JOB, "nobody")) is None
 
 
 def test_the_answer_has_quantities_and_is_found_by_name() -> None:

@@ -10,17 +10,18 @@ from admission.engine.memo import Memo
 from admission.engine.snapshot import Budget, Snapshot
 from admission.explain.takers import MOST_QUEUES, TakerRule, standing
 from admission.web.leader.outlook import outlooks
+from queues import kind_names
 from queues.quota.queue import QueuePolicy
 from queues.read_api.bodies import StandingBody
 from queues.text_format import rfc3339
-from queues.workload import QueueName, WorkloadKey, WorkloadKind
+from queues.workload import QueueName, WorkloadKey
 from tests.unit.admission.explain.test_explain import NOW, Running, full, job, queue, world
 
 STARTED = NOW - 1800
 
 
 def place(snapshot: Snapshot, name: str = "x0") -> StandingBody:
-    found = standing(snapshot, WorkloadKey(WorkloadKind.JOB, name))
+    found = standing(snapshot, WorkloadKey(kind_names.JOB, name))
     assert found is not None
     return found
 
@@ -183,7 +184,7 @@ def test_as_many_evictions_as_are_allowed_protect_it() -> None:
 
 def test_a_fault_and_a_budget_are_told() -> None:
     snapshot = world([queue("b", 16, policy=QueuePolicy(on_fault="evict"))], gang(), [])
-    key = WorkloadKey(WorkloadKind.JOB, "x0")
+    key = WorkloadKey(kind_names.JOB, "x0")
     kept = replace(snapshot, budgets=(Budget(namespace="ml", name="keep", allowed=0, pods={key: 2}),))
 
     assert told(kept)[TakerRule.UNHEALTHY_DEVICE] == (
@@ -197,8 +198,8 @@ def test_a_fault_and_a_budget_are_told() -> None:
 def test_what_holds_nothing_has_no_standing() -> None:
     snapshot = world([queue("b", 16)], gang(), [job("it", "b")])
 
-    assert standing(snapshot, WorkloadKey(WorkloadKind.JOB, "it")) is None
-    assert standing(snapshot, WorkloadKey(WorkloadKind.JOB, "nobody")) is None
+    assert standing(snapshot, WorkloadKey(kind_names.JOB, "it")) is None
+    assert standing(snapshot, WorkloadKey(kind_names.JOB, "nobody")) is None
 
 
 def test_the_outlook_of_what_runs_has_its_standing() -> None:

@@ -6,14 +6,15 @@ from hypothesis import strategies as st
 
 from admission.forecast.calibration import EVERY, Calibration, survival_quantile
 from admission.forecast.ensemble import RawInterval
-from queues.workload import WorkloadKey, WorkloadKind
+from queues import kind_names
+from queues.workload import WorkloadKey
 
 NOW = 1_800_000_000
 HOUR = 3600
 
 
 def key(number: int) -> WorkloadKey:
-    return WorkloadKey(WorkloadKind.JOB, f"{number:04}")
+    return WorkloadKey(kind_names.JOB, f"{number:04}")
 
 
 def raw(low: int, high: int | None, *, known: int = 10**6, never: bool = False) -> RawInterval:

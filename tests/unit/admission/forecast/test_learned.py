@@ -8,9 +8,10 @@ from admission.forecast.ensemble import DRAWS, Ensemble, RawInterval, quantile
 from admission.forecast.forward import SimulationBounds, Starts
 from admission.forecast.learned import Learned
 from admission.forecast.run_times import Basis, Likeness, RunTimes
+from queues import kind_names
 from queues.admissions import AdmissionState
 from queues.plan import Plan
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 from tests.bench.simulate import rules
 from tests.bench.simulate.gangs import Simulation
 from tests.unit.admission.forecast.test_forward import small_case
@@ -139,7 +140,7 @@ def test_before_the_first_step_nothing_is_known(tmp_path: Path) -> None:
 
 
 def test_who_does_not_start_in_most_draws_never_does(tmp_path: Path) -> None:
-    one, other = (WorkloadKey(WorkloadKind.JOB, name) for name in ("one", "other"))
+    one, other = (WorkloadKey(kind_names.JOB, name) for name in ("one", "other"))
     snapshot, plan = turns(tmp_path, "0,700,2,8")[0]
     ensemble = Ensemble(replace(snapshot, now=1000), plan, RunTimes(), LIMITS)
     waiting = frozenset({one, other})

@@ -13,6 +13,7 @@ from admission.provisioning.found_requests import RequestPhase
 from admission.provisioning.plan import MOST_REFUSALS, pause_after
 from admission.provisioning.request_progress import NodesAsked
 from admission.world.reasons import ToldRequests
+from queues import kind_names
 from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS
 from queues.errors import ApiRefused, Conflict, NotFound
 from queues.plan import NODES_REFUSED, Reason
@@ -20,7 +21,7 @@ from queues.quota.queue import Limits, ProvisioningRules
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU
 from queues.text_format import rfc3339
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 from tests.builders.facts import NOW, TEAM, VOLCANO, queue, seen, volcano_job, world
 from tests.fakes.fake_documents import FakeDocuments
 
@@ -345,7 +346,7 @@ async def test_requests_of_others_hide_none_of_musters() -> None:
 
 async def test_gangs_that_do_not_ask_are_told_why_and_those_of_a_namespace_hide_no_other() -> None:
     looks = Looks(ProvisioningRules(class_name="check-capacity", max_open=1))
-    keys = [WorkloadKey(WorkloadKind.JOB, f"uid-{number}") for number in range(5)]
+    keys = [WorkloadKey(kind_names.JOB, f"uid-{number}") for number in range(5)]
     jobs = [replace(volcano_job(4), key=key, name=key.uid) for key in keys[:4]]
     late = replace(volcano_job(4), key=keys[4], name="late", namespace="theirs")
     looks.world.observe([seen(each) for each in (*jobs, late)])

@@ -6,8 +6,9 @@ from admission.facts.devices import DeviceFault, FaultCondition
 from admission.node_recovery.jobs import JobName, RecoveryJob, job_of
 from admission.node_recovery.state import RecoveryPhase, RecoveryState, moment
 from admission.node_recovery.step import GangOnNode, NodeTurn, NodeView, step
+from queues import kind_names
 from queues.quota.queue import NodeRecoveryRules
-from queues.workload import NodeName, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, WorkloadKey
 
 NODE = NodeName("gpu-7")
 #: When the phase of a node began, and now.
@@ -33,7 +34,7 @@ def fault_of(*conditions: FaultCondition, number: int = 3) -> DeviceFault:
 
 def gang(name: str, *devices: int) -> GangOnNode:
     """A gang with these devices; without any: it is not known which it has."""
-    return GangOnNode(WorkloadKey(WorkloadKind.JOB, name), frozenset(devices) or None)
+    return GangOnNode(WorkloadKey(kind_names.JOB, name), frozenset(devices) or None)
 
 
 def state(phase: RecoveryPhase, **more: Any) -> RecoveryState:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from admission.node_recovery import early_failures
 from admission.node_recovery.early_failures import CLOSED_FOR, EARLY, WINDOW, EarlyFailures, PodRun, Submitter
-from queues.workload import AdmissionId, NodeName, WorkloadKey, WorkloadKind
+from queues import kind_names
+from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 A, B = NodeName("a"), NodeName("b")
 T = 1_800_000_000
@@ -41,7 +42,7 @@ class Cluster(EarlyFailures):
         self.saw(
             PodRun(
                 node=node,
-                gang=WorkloadKey(WorkloadKind.JOB, gang),
+                gang=WorkloadKey(kind_names.JOB, gang),
                 submitter=submitter(of or f"of-{gang}"),
                 admission=AdmissionId(hash(gang) if admission is None else admission),
                 started=at,

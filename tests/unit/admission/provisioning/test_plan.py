@@ -24,10 +24,11 @@ from admission.provisioning.plan import (
     plan,
 )
 from admission.provisioning.wishes import NodeWish, PodWish, request_document
+from queues import kind_names
 from queues.api.api_resources import JOBS, ObjectRef
 from queues.quota.queue import ProvisioningRules
 from queues.resources import Resources
-from queues.workload import EVERYWHERE, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import EVERYWHERE, QueueName, WorkloadKey
 from tests.tables import with_rows
 
 NOW = 1_795_000_000
@@ -43,7 +44,7 @@ def wish(
     namespace: str = "ml",
     above: tuple[str, ...] = (),
 ) -> NodeWish:
-    key = WorkloadKey(WorkloadKind.JOB, f"uid-{number}")
+    key = WorkloadKey(kind_names.JOB, f"uid-{number}")
     return NodeWish(
         key=key,
         ref=ObjectRef(resource=JOBS, namespace=namespace, name=f"train-{number}", uid=key.uid),

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from admission.provisioning.wishes import NodeWish, pod_templates, pod_wishes, request_document
+from queues import kind_names
 from queues.api.api_resources import JOBS, ObjectRef
 from queues.quota.queue import ProvisioningRules
 from queues.resources import Resources
@@ -15,11 +16,10 @@ from queues.workload import (
     Toleration,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 
 GPU = "nvidia.com/gpu"
-KEY = WorkloadKey(WorkloadKind.JOB, "0000-1")
+KEY = WorkloadKey(kind_names.JOB, "0000-1")
 TAKES = Resources.parse({"cpu": "8", "memory": "64Gi", GPU: "8", "pods": "1"})
 
 

@@ -11,12 +11,13 @@ from admission.facts.workloads import GroupRequest, WorkloadFact
 from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.world_status import QueueStatuses, WorldStatuses
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import AdmissionState, Claim, Seat
 from queues.plan import Reason
 from queues.quota.queue import Limits, ProvisioningRules
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
-from queues.workload import NodeName, Obstacle, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, Obstacle, QueueName, WorkloadKey
 from tests.builders.facts import (
     GROUP,
     NOW,
@@ -33,7 +34,7 @@ from tests.builders.facts import (
 )
 from tests.tables import named_rows
 
-OTHER = WorkloadKey(WorkloadKind.POD_GROUP, "other")
+OTHER = WorkloadKey(kind_names.POD_GROUP, "other")
 
 
 def asking(gpus: int | None, **facts: Any) -> WorkloadFact:

@@ -18,7 +18,8 @@ from admission.reconcile.expected_starts import (
     tells_news,
     with_start,
 )
-from queues.workload import WorkloadKey, WorkloadKind
+from queues import kind_names
+from queues.workload import WorkloadKey
 
 NOON = 1_800_014_400
 HOUR, MINUTE = 3600, 60
@@ -31,7 +32,7 @@ def start(low: int | None, high: int | None, after: int = 0) -> ExpectedStart:
 
 
 def key(number: int) -> WorkloadKey:
-    return WorkloadKey(WorkloadKind.POD_GROUP, f"uid-{number:05}")
+    return WorkloadKey(kind_names.POD_GROUP, f"uid-{number:05}")
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from admission.kube.writers.events import EventWriter
 from admission.reconcile.status import EventNote
 from admission.reconcile.world_status import WorldStatuses
 from admission.world.world import World
+from queues import kind_names
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 from tests.builders.facts import GROUP, TEAM, VOLCANO, gated, group, node, queue, volcano_job, world
 from tests.builders.facts import pod as running
 from tests.tables import named_rows
@@ -22,7 +23,7 @@ LIMIT = Reason(code=ReasonCode.QUEUE_LIMIT, message="8 of 8 used")
 
 
 def group_of_a_job(**facts: Any) -> WorkloadFact:
-    key = WorkloadKey(WorkloadKind.POD_GROUP, "its-group")
+    key = WorkloadKey(kind_names.POD_GROUP, "its-group")
     return replace(group(2), key=key, name=f"train-{VOLCANO.uid}", stands_for=VOLCANO, **facts)
 
 

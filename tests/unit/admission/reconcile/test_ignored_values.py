@@ -6,7 +6,9 @@ import pytest
 
 from admission.kube.writers.events import event
 from admission.reconcile.events import IgnoredValueEvents
-from queues.workload import WorkloadKey, WorkloadKind
+from queues import kind_names
+from queues.kind_names import KindName
+from queues.workload import WorkloadKey
 from tests.builders.trials.worlds_in_memory import (
     WorldInMemory,
     batch_job,
@@ -35,15 +37,15 @@ def saying(document: dict[str, Any], **annotations: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "document"),
     [
-        (WorkloadKind.JOB, batch_job("a", 1, queue="team", gpu=8)),
-        (WorkloadKind.VOLCANO_JOB, volcano_job("a", 1, queue="team", gpu=8)),
-        (WorkloadKind.JOB_SET, job_set("a", 1, 1, queue="team", gpu=8)),
-        (WorkloadKind.POD, pod("a", queue="team", gpu=8)),
+        (kind_names.JOB, batch_job("a", 1, queue="team", gpu=8)),
+        (kind_names.VOLCANO_JOB, volcano_job("a", 1, queue="team", gpu=8)),
+        (KindName("jobset"), job_set("a", 1, 1, queue="team", gpu=8)),
+        (kind_names.POD, pod("a", queue="team", gpu=8)),
     ],
-    ids=lambda each: str(each) if isinstance(each, WorkloadKind) else "",
+    ids=lambda each: str(each) if isinstance(each, str) else "",
 )
 def test_every_kind_tells_it_once_and_is_admitted_all_the_same(
-    cluster: WorldInMemory, kind: WorkloadKind, document: dict[str, Any]
+    cluster: WorldInMemory, kind: KindName, document: dict[str, Any]
 ) -> None:
     cluster.store(saying(document, run_time="3 hourz"))
     cluster.settle()
@@ -57,7 +59,7 @@ def test_every_kind_tells_it_once_and_is_admitted_all_the_same(
 
 
 def test_another_value_is_told_again_and_a_right_one_is_not(cluster: WorldInMemory) -> None:
-    key, events = WorkloadKey(WorkloadKind.JOB, "a"), IgnoredValueEvents()
+    key, events = WorkloadKey(kind_names.JOB, "a"), IgnoredValueEvents()
     job = batch_job("a", 1, queue="team", gpu=8)
     told = []
     for text in ("3 hourz", "3 hourz", "2h", "soon"):
@@ -71,7 +73,7 @@ def test_another_value_is_told_again_and_a_right_one_is_not(cluster: WorldInMemo
 def test_another_leader_gives_the_event_the_same_name(cluster: WorldInMemory) -> None:
     cluster.store(saying(batch_job("a", 1, queue="team", gpu=8), run_time="3 hourz", min_run_time="x"))
     cluster.settle()
-    key = WorkloadKey(WorkloadKind.JOB, "a")
+    key = WorkloadKey(kind_names.JOB, "a")
     first, second = (IgnoredValueEvents().new(cluster.world, key) for _ in range(2))
     names = [event(note, 1, "x")["metadata"]["name"] for note in first]
     assert names == [event(note, 2, "x")["metadata"]["name"] for note in second]
@@ -83,7 +85,7 @@ def test_a_template_is_told_with_its_place(golden: Any, cluster: WorldInMemory) 
     job["spec"]["template"]["metadata"] = {"annotations": {"muster.dev/balanced": "yes"}}
     cluster.store(stored(job, "a"))
     cluster.settle()
-    (note,) = IgnoredValueEvents().new(cluster.world, WorkloadKey(WorkloadKind.JOB, "a"))
+    (note,) = IgnoredValueEvents().new(cluster.world, WorkloadKey(kind_names.JOB, "a"))
     assert note.message == golden
 
 

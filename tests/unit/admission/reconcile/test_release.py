@@ -14,11 +14,12 @@ from admission.workloads.kinds.batch_job import UNSTARTED
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
+from queues import kind_names
 from queues.admissions import Admission
 from queues.api import names
 from queues.quota.queue import QueuePolicy
 from queues.resources import GPU
-from queues.workload import AdmissionId, NodeFilter, NodeName, Requirement, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeFilter, NodeName, Requirement, WorkloadKey
 from tests.builders.facts import (
     GROUP,
     JOB,
@@ -381,7 +382,7 @@ def test_a_pod_whose_seat_is_lost_makes_room_for_its_successor() -> None:
 
 def test_a_bare_pod_is_let_go() -> None:
     bare: PodFact = gated("bare", queue=TEAM)
-    key = WorkloadKey(WorkloadKind.POD, "bare")
+    key = WorkloadKey(kind_names.POD, "bare")
     found = state_of(None, [bare], [admission(key, "n1", name="bare", pod_set="pod")], key=key)
     assert told(orders(found, None)) == {"bare": "release 1/0"}
     assert gpus() == bare.shape.takes
@@ -416,7 +417,7 @@ def shortened(found: list[Order]) -> dict[str, tuple[Verb, int | None]]:
 def test_an_evicted_pod_ends_in_a_bounded_time_whatever_its_spec_says(
     fact: WorkloadFact | None, pod_set: str | None, over: bool
 ) -> None:
-    key = fact.key if fact is not None else WorkloadKey(WorkloadKind.POD, "slow")
+    key = fact.key if fact is not None else WorkloadKey(kind_names.POD, "slow")
     seats = ["slow", "quick"][: 2 if fact is not None else 1]
     leaving = evicting(admission(key, " ".join(["n1"] * len(seats)), pod_set=pod_set, started=True))
     pods = [

@@ -17,6 +17,7 @@ from admission.world.nodes import NodeInventory
 from admission.world.world import World
 from queues.admissions import NEVER_AGAIN, LastEviction, Setbacks
 from queues.command import Command
+from queues.kind_names import KindName
 from queues.plan import Admit, Reason, Setback
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
@@ -24,7 +25,7 @@ from queues.read_api import bodies
 from queues.reason_codes import ReasonCode
 from queues.sql.read.views import with_ends
 from queues.text_format import rfc3339
-from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 from tests.builders.facts import (
     GRACE,
     JOB,
@@ -166,7 +167,7 @@ def test_the_read_api_tells_when_open_admissions_end() -> None:
 
 
 def test_an_object_of_another_kind_stays_suspended_and_says_why() -> None:
-    key = WorkloadKey(WorkloadKind.JOB_SET, "set-uid")
+    key = WorkloadKey(KindName("jobset"), "set-uid")
     fact = replace(job(1, suspended=True), key=key)
     state = state_of(fact, setbacks=RUN_OUT)
     assert state.workload.obstacle.code is ReasonCode.MAX_RUN_TIME

@@ -12,7 +12,7 @@ from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
 from admission.world.world import World
-from queues.workload import WorkloadKind
+from queues import kind_names
 from tests.builders.facts import NOW, VOLCANO, admission, group, node, released, see, volcano_job, world
 from tests.builders.volcano_jobs import job
 
@@ -120,7 +120,7 @@ def test_a_job_that_is_gone_while_it_restarts_gives_its_seats_back() -> None:
     known.put_job(VOLCANO, JobState(uid=VOLCANO.uid, phase=Phase.RESTARTING))
     known.refresh(NOW)
     assert known.freeze(NOW).ended == {}
-    see(known, Change(FactKind.WORKLOAD, VOLCANO.uid, None, WorkloadKind.VOLCANO_JOB))
+    see(known, Change(FactKind.WORKLOAD, VOLCANO.uid, None, kind_names.VOLCANO_JOB))
     assert list(known.freeze(NOW).ended.values()) == [{0, 1, 2, 3}]
 
 

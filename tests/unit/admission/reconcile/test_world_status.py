@@ -11,10 +11,11 @@ from admission.facts.cluster import NamespaceFact, QueueFact
 from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
 from admission.reconcile.world_status import WAYS_OUT, QueueStatuses, WorldStatuses
 from admission.world.world import World
+from queues import kind_names
 from queues.plan import Reason
 from queues.quota.queue import QueuePolicy
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, QueueName, Requirement, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, Requirement, WorkloadKey
 from tests.builders.facts import (
     JOB,
     NOW,
@@ -139,7 +140,7 @@ def test_a_pod_that_waits_for_its_own_deployment_says_so_and_no_expected_start()
     new = gated("web-6b7-x", queue=TEAM, controller="deployment/web")
     old = pod("web-5a6-a", "n1", queue=TEAM, controller="deployment/web", admission=AdmissionId(1))
     shown = world([queue(TEAM), node("n1"), new, old])
-    key = WorkloadKey(WorkloadKind.POD, new.uid)
+    key = WorkloadKey(kind_names.POD, new.uid)
     shown.ledger.reasons[key] = Reason(code=ReasonCode.QUEUE_LIMIT, message="full")
     starts = ToldStarts()
     starts.forecast({key: ExpectedStart(NOW, NOW + 3600, NOW + 7200)})

@@ -25,11 +25,12 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.replay.snapshot_file import differences, load, nodes_of, save
+from queues import kind_names
 from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
-from queues.workload import FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import FlavorName, NodeName, QueueName, WorkloadKey
 from tests.bench.simulate import gang_trace, rules
 from tests.bench.simulate.gangs import Simulation
 from tests.laws.worlds.settings import in_worlds
@@ -57,7 +58,7 @@ def filled(kind: Any, numbers: "itertools.count[int]") -> Any:
         return kind(*(filled(each, numbers) for each in get_type_hints(kind).values()))
     special: dict[Any, Any] = {
         Any: {"any": next(numbers)},
-        WorkloadKey: WorkloadKey(WorkloadKind.POD, f"uid-{next(numbers)}"),
+        WorkloadKey: WorkloadKey(kind_names.POD, f"uid-{next(numbers)}"),
         Resources: Resources({f"resource-{next(numbers)}": next(numbers)}),
         bool: True,
         int: next(numbers),
@@ -258,7 +259,7 @@ def test_another_plan_is_told_by_the_lines_that_differ(
             "found weather in a Snapshot",
         ),
         (
-            b'{"schema": "muster.dev/turn/v3", "snapshot": {"now": 1, "queues": {}, "pending": {"car/u": {}}, '
+            b'{"schema": "muster.dev/turn/v3", "snapshot": {"now": 1, "queues": {}, "pending": {"car": {}}, '
             b'"admissions": {}, "nodes": {}}, "plan": {}}',
             "found 'car', expected kind/uid",
         ),

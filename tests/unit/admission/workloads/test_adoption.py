@@ -6,8 +6,9 @@ import pytest
 
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
+from queues import kind_names
 from queues.admissions import Admission
-from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 from tests.builders.facts import (
     GROUP,
     JOB,
@@ -26,7 +27,7 @@ from tests.builders.facts import (
 from tests.tables import named_rows
 
 ONE = AdmissionId(1)
-BARE = WorkloadKey(WorkloadKind.POD, "bare")
+BARE = WorkloadKey(kind_names.POD, "bare")
 
 
 WORKERS = [migrated("c", "n3", task="worker", index=2), migrated("a", "n1", task="worker", index=0)]

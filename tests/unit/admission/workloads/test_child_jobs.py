@@ -9,8 +9,10 @@ from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import Child, ChildCluster, ChildJob, WorkloadFact
 from admission.workloads.gang_readiness import JOB_FAILURE_BACKOFF
 from admission.workloads.inputs import MissingSince
+from queues import kind_names
 from queues.admissions import Admission
-from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from queues.kind_names import KindName
+from queues.workload import AdmissionId, WorkloadKey
 from tests.builders.facts import NOW, admission, gone, released, see, seen, state_of, world
 from tests.builders.operator_jobs import (
     SPECS,
@@ -26,7 +28,7 @@ from tests.builders.operator_jobs import (
 ONE = AdmissionId(1)
 #: Two Jobs of three pods each, with a failure limit for each index; Muster has resumed it.
 JOB_SET = fact(
-    WorkloadKind.JOB_SET,
+    KindName("jobset"),
     {"replicatedJobs": [replicated("w", 2, parallelism=3, completions=3)]},
     suspended=False,
 )
@@ -98,7 +100,7 @@ def test_jobs_of_each_form_are_counted_as_their_controller_does(
 
 def test_others_follow_pods_that_ended_while_there_is_more_to_do() -> None:
     many = {"completionMode": "Indexed", "parallelism": 2, "completions": 10}
-    found = fact(WorkloadKind.JOB_SET, {"replicatedJobs": [replicated("w", 1, **many)]}, suspended=False)
+    found = fact(KindName("jobset"), {"replicatedJobs": [replicated("w", 1, **many)]}, suspended=False)
     for over, left in (("0-5", 2), ("0-7", 2), ("0-8", 1), ("0-9", 0)):
         assert asked(part(0, {"failedIndexes": over}, found, **many), of=found) == left
 
@@ -156,7 +158,7 @@ def test_a_job_set_that_lost_pods_goes_back_once_its_jobs_know_of_it() -> None:
     assert not evicted(3), "its controller has not seen them go: they may have succeeded"
 
 
-RAY_JOB = fact(WorkloadKind.RAY_JOB, suspended=False)
+RAY_JOB = fact(KindName("rayjob"), suspended=False)
 
 
 def cluster(*, small: int = 3, tpu: int = 2, **metadata: Any) -> ChildCluster:
@@ -203,8 +205,8 @@ def test_seats_of_workers_that_were_let_go_are_given_back_and_no_pod_is_missed()
     [("", 13), ("K8sJobMode", 13), ("HTTPMode", 12), ("SidecarMode", 12), ("InteractiveMode", 12)],
 )
 def test_what_submits_a_ray_job_has_a_seat_if_kuberay_makes_a_job_for_it(mode: str, pods: int) -> None:
-    spec = {**SPECS[WorkloadKind.RAY_JOB][0], "submissionMode": mode}
-    assert asked(of=fact(WorkloadKind.RAY_JOB, spec)) == pods
+    spec = {**SPECS[KindName("rayjob")][0], "submissionMode": mode}
+    assert asked(of=fact(KindName("rayjob"), spec)) == pods
 
 
 # ── which Jobs are parts of a workload ──────────────────────────────────────────────────────────────────────────
@@ -213,10 +215,10 @@ def test_what_submits_a_ray_job_has_a_seat_if_kuberay_makes_a_job_for_it(mode: s
 def test_the_launcher_of_an_mpi_job_and_what_submits_a_ray_job_are_counted() -> None:
     done = {"conditions": [{"type": "Complete", **TRUE}], "succeeded": 1}
     once: Document = {"parallelism": 1, "completions": 1}
-    mpi = fact(WorkloadKind.MPI_JOB, {"mpiReplicaSpecs": roles(Launcher=1, Worker=2)}, suspended=False)
+    mpi = fact(KindName("mpijob"), {"mpiReplicaSpecs": roles(Launcher=1, Worker=2)}, suspended=False)
     cluster = {"headGroupSpec": {"template": template()}}
     spec = {"rayClusterSpec": cluster, "submitterPodTemplate": template(), "shutdownAfterJobFinishes": True}
-    ray = fact(WorkloadKind.RAY_JOB, spec, suspended=False)
+    ray = fact(KindName("rayjob"), spec, suspended=False)
     for found, pod_set, left in ((mpi, "launcher", 2), (ray, "submitter", 1)):
         runs, ended = (child(found, pod_set, "x", status=status, **once) for status in ({"active": 1}, done))
         assert isinstance(runs, ChildJob)
@@ -262,6 +264,6 @@ def test_a_job_that_gets_a_queue_of_its_own_is_no_part_any_more() -> None:
     assert isinstance(alone, WorkloadFact)
     see(known, alone)
     assert sum(each.count for each in known.states[JOB_SET.key].workload.pod_sets) == 6
-    assert known.states.keys() == {JOB_SET.key, WorkloadKey(WorkloadKind.JOB, "train-w-0")}
+    assert known.states.keys() == {JOB_SET.key, WorkloadKey(kind_names.JOB, "train-w-0")}
     see(known, part(0))
     assert known.states.keys() == {JOB_SET.key}

@@ -9,10 +9,11 @@ from admission.engine.snapshot import Rollback
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.seats import seat_map_of
+from queues import kind_names
 from queues.admissions import Admission
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
-from queues.workload import AdmissionId, DeviceShare, HostPort, Obstacle, PodSet, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, DeviceShare, HostPort, Obstacle, PodSet, WorkloadKey
 from tests.builders.facts import (
     JOB,
     NOW,
@@ -74,7 +75,7 @@ def test_parts_of_devices_count_as_such() -> None:
     assert seat_map_of(taken, [two]).mismatched == (two,)
 
 
-BARE = WorkloadKey(WorkloadKind.POD, "bare")
+BARE = WorkloadKey(kind_names.POD, "bare")
 
 
 @named_rows(

@@ -7,10 +7,11 @@ import pytest
 
 from admission.facts.pods import PodPhase
 from admission.volcano_jobs.state import JobState, Phase
-from queues.workload import Result, WorkloadKey, WorkloadKind
+from queues import kind_names
+from queues.workload import Result, WorkloadKey
 from tests.builders.facts import GROUP, VOLCANO, admission, gated, group, job, pod, state_of, volcano_job
 
-BARE = WorkloadKey(WorkloadKind.POD, "bare")
+BARE = WorkloadKey(kind_names.POD, "bare")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from admission.workloads.kinds import support_of
 from admission.workloads.pod_sets import TemplateShapes
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.state import _held_state, _waiting_state
+from queues import kind_names
 from queues.admissions import Recreation, Setbacks, Unready
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, NodeName, Obstacle, PodSet, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, Obstacle, PodSet, WorkloadKey
 from tests.builders.facts import (
     GRACE,
     GROUP,
@@ -39,7 +40,7 @@ from tests.tables import named_rows
 ONE = AdmissionId(1)
 #: The longest that a sync of the job controller makes pods of a Job of up to five: 10 seconds, and 0.2 for each.
 SYNC = 11
-BARE = WorkloadKey(WorkloadKind.POD, "bare")
+BARE = WorkloadKey(kind_names.POD, "bare")
 MEMBER = shape_name(gated("any"))
 DEAD = frozenset({NodeName("n1")})
 INTENT = Recreation(pod_uid="p", workload=GROUP, namespace="ns", name="p", queue=TEAM, manifest="{}")

@@ -8,9 +8,10 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.facts.cluster import NamespaceFact, QueueFact
 from admission.workloads.context import Context, in_context
+from queues import kind_names
 from queues.admissions import AdmissionState, ClosedAdmission
 from queues.resources import GPU
-from queues.workload import AdmissionId, NodeName, QueueName, Requirement, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, QueueName, Requirement, WorkloadKey
 from tests.builders.facts import (
     GROUP,
     JOB,
@@ -31,7 +32,7 @@ from tests.builders.facts import (
 )
 
 ONE = AdmissionId(1)
-ALONE = WorkloadKey(WorkloadKind.POD, "a")
+ALONE = WorkloadKey(kind_names.POD, "a")
 
 
 GOLD = (Requirement("tier", "In", ("gold",)),)
@@ -77,7 +78,7 @@ CLOSED = queue(OTHER, namespace_selector=GOLD)
 #: Its pods were told to name that queue, when nothing said yet whose they are.
 LEFT = released("a", "main/0", "n1", queue=OTHER)
 #: A PodGroup that was deleted and made again.
-BEFORE = WorkloadKey(WorkloadKind.POD_GROUP, "old")
+BEFORE = WorkloadKey(kind_names.POD_GROUP, "old")
 
 
 def test_a_pod_that_its_job_left_stays_charged_to_the_queue_that_admitted_it() -> None:
@@ -153,7 +154,7 @@ def test_the_time_of_a_pod_that_its_job_left_goes_on() -> None:
         known = world([node("n1"), LEFT, of_part], [core, part])
         known.put_admissions([replace(each, state=AdmissionState.CLOSED) for each in closing])
         for pod_uid in ("a", "b"):
-            key = WorkloadKey(WorkloadKind.POD, pod_uid)
+            key = WorkloadKey(kind_names.POD, pod_uid)
             known.mark_dirty(key)
             known.refresh(NOW)
             found = known.states[key].unbooked

@@ -9,8 +9,9 @@ from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import NodeRecoveryFact, QueueFact
 from admission.facts.devices import FaultCondition, NodeDevicesFact
 from admission.world.world import World
+from queues import kind_names
 from queues.quota.queue import NodeRecoveryRules, QueuePolicy
-from queues.workload import NodeName, Taint, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, Taint, WorkloadKey
 from tests.builders.facts import NOW, TEAM, admission, node, queue, released, seen, volcano_job, world
 from tests.builders.node_agents.node_devices import node_devices
 
@@ -18,7 +19,7 @@ GANGS = 4
 
 
 def key(number: int) -> WorkloadKey:
-    return WorkloadKey(WorkloadKind.VOLCANO_JOB, f"6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f1{number}")
+    return WorkloadKey(kind_names.VOLCANO_JOB, f"6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f1{number}")
 
 
 def root_queue(rules: NodeRecoveryRules) -> QueueFact:

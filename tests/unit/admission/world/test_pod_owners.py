@@ -8,8 +8,10 @@ import pytest
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.world.world import World
+from queues import kind_names
+from queues.kind_names import KindName
 from queues.resources import GPU
-from queues.workload import NodeName, Obstacle, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, Obstacle, WorkloadKey
 from tests.builders.facts import (
     GROUP,
     JOB,
@@ -35,10 +37,10 @@ N1 = NodeName("n1")
 
 
 def told(known: World, of: PodFact) -> Obstacle | None:
-    return known.states[WorkloadKey(WorkloadKind.POD, of.uid)].workload.obstacle
+    return known.states[WorkloadKey(kind_names.POD, of.uid)].workload.obstacle
 
 
-@pytest.mark.parametrize("victim", [job(1), fact(WorkloadKind.JOB_SET)], ids=["a Job", "a JobSet"])
+@pytest.mark.parametrize("victim", [job(1), fact(KindName("jobset"))], ids=["a Job", "a JobSet"])
 def test_a_pod_of_another_namespace_is_no_pod_of_the_object_whose_uid_it_names(victim: WorkloadFact) -> None:
     intruder = gated("a-intruder", owner=victim.key, namespace="elsewhere", queue=TEAM)
     known = world([node("n1"), victim, intruder], [admission(victim.key, "n1", pod_set="main")])
@@ -96,7 +98,7 @@ def test_released_pods_that_outlive_their_job_count_as_workloads_of_their_own() 
     """The Job was deleted without them, and its seats are given back."""
     left = released("a", None, "n1", queue=TEAM)
     known = world([node("n1"), left], [admission(JOB, "n1", started=True)])
-    alone = WorkloadKey(WorkloadKind.POD, "a")
+    alone = WorkloadKey(kind_names.POD, "a")
     assert known.states[alone].unbooked is not None, "to be adopted"
     known.mark_dirty(JOB)
     known.refresh(NOW + 11)
@@ -126,11 +128,11 @@ def test_large_workloads_are_looked_at_one_by_one_and_small_ones_together() -> N
     def pods_of(name: str, count: int) -> list[PodFact]:
         return [gated(f"{name}-{number}", group=name) for number in range(count)]
 
-    large = [replace(group(1), key=WorkloadKey(WorkloadKind.POD_GROUP, name), name=name) for name in "abc"]
-    small = [replace(job(1), key=WorkloadKey(WorkloadKind.JOB, f"j{n}"), name=f"j{n}") for n in range(50)]
+    large = [replace(group(1), key=WorkloadKey(kind_names.POD_GROUP, name), name=name) for name in "abc"]
+    small = [replace(job(1), key=WorkloadKey(kind_names.JOB, f"j{n}"), name=f"j{n}") for n in range(50)]
     known = world([])
     pods = [pod for name in "abc" for pod in pods_of(name, 900)]
     known.observe([seen(each) for each in (*large, *small, *pods)])
     steps = list(known.refresh_in_slices(NOW, size=100))
-    assert max(sum(key.kind is WorkloadKind.POD_GROUP for key in step) for step in steps) == 1
+    assert max(sum(key.kind == kind_names.POD_GROUP for key in step) for step in steps) == 1
     assert max(len(step) for step in steps) > 10

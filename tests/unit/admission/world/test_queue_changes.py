@@ -11,10 +11,11 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
 from admission.reconcile.world_status import QueueStatuses
 from admission.world.world import World
+from queues import kind_names
 from queues.quota import effective_limits
 from queues.quota.queue import ROOT, Limits, QueuePolicy
 from queues.quota.tree import QueueTree
-from queues.workload import QueueName, Requirement, WorkloadKey, WorkloadKind
+from queues.workload import QueueName, Requirement, WorkloadKey
 from tests.builders.facts import NOW, admission, gone, node, queue, released, see, seen, volcano_job, world
 from tests.function_calls import calls_of
 
@@ -26,7 +27,7 @@ TENANTS = ("t0", "t1")
 
 
 def key(number: int) -> WorkloadKey:
-    return WorkloadKey(WorkloadKind.VOLCANO_JOB, f"j{number}")
+    return WorkloadKey(kind_names.VOLCANO_JOB, f"j{number}")
 
 
 def leaf(number: int, *, gpus: int = 8, **facts: Any) -> Change:

@@ -9,16 +9,20 @@ from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.intake import described_result
 from admission.volcano_jobs.state import JobState, Phase
+from admission.workloads.kinds import KINDS
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import AdmissionState
 from queues.api.names import AUTOMATIC_GROUP
+from queues.kind_names import KindName
 from queues.resources import Resources
-from queues.workload import AdmissionId, PodSet, Result, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, PodSet, Result, WorkloadKey
 from tests.builders.facts import NOW, TEAM, admission, gone, node, pod, released, seen, world
 from tests.tables import named_rows
 
 #: Kinds of objects, and "automatic": a PodGroup that Muster made.
-KINDS: Final = (*WorkloadKind, "automatic")
+NAMES: Final = tuple(support.kind for support in KINDS)
+EVERY: Final = (*NAMES, "automatic")
 _ENDS: Final = (Result.SUCCEEDED, Result.FAILED)
 _PHASES: Final = {Result.SUCCEEDED: PodPhase.SUCCEEDED, Result.FAILED: PodPhase.FAILED}
 
@@ -34,7 +38,7 @@ class Life(NamedTuple):
 
     @property
     def told_by_pods(self) -> bool:
-        return self.key.kind in (WorkloadKind.POD, WorkloadKind.POD_GROUP)
+        return self.key.kind in (kind_names.POD, kind_names.POD_GROUP)
 
     def see(self, *facts: PodFact | WorkloadFact) -> None:
         self.world.observe([seen(fact) for fact in facts])
@@ -43,7 +47,7 @@ class Life(NamedTuple):
         """By itself: of a group that failed one pod did, the first."""
         for member, phase in zip(self.pods, (_PHASES[result], PodPhase.SUCCEEDED), strict=False):
             self.see(replace(member, phase=phase))
-        if self.key.kind is WorkloadKind.VOLCANO_JOB:
+        if self.key.kind == kind_names.VOLCANO_JOB:
             phase = Phase.COMPLETED if result is Result.SUCCEEDED else Phase.FAILED
             self.world.put_job(self.key, JobState(uid=self.key.uid, phase=phase))
         elif self.fact is not None and not self.told_by_pods:
@@ -86,20 +90,20 @@ class Life(NamedTuple):
                     assert (state.is_gone, described_result(self.world, state)) == (True, result)
 
 
-def _life(kind: WorkloadKind | str) -> Life:
-    known = WorkloadKind.POD_GROUP if kind == "automatic" else WorkloadKind(kind)
-    key = WorkloadKey(known, "a" if known is WorkloadKind.POD else "uid")
+def _life(kind: KindName | str) -> Life:
+    known = kind_names.POD_GROUP if kind == "automatic" else KindName(kind)
+    key = WorkloadKey(known, "a" if known == kind_names.POD else "uid")
     name = f"{AUTOMATIC_GROUP}x" if kind == "automatic" else "train"
-    grouped = known is WorkloadKind.POD_GROUP
+    grouped = known == kind_names.POD_GROUP
     sets = () if grouped else (PodSet(name="main", count=2, takes=Resources({"pods": 1})),)
     fact = WorkloadFact(key=key, namespace="ns", name=name, queue=TEAM, minimum=2, pod_sets=sets)
-    owned = {"group": name} if grouped else {} if known is WorkloadKind.POD else {"owner": key}
-    names = ("a",) if known is WorkloadKind.POD else ("a", "b")
+    owned = {"group": name} if grouped else {} if known == kind_names.POD else {"owner": key}
+    names = ("a",) if known == kind_names.POD else ("a", "b")
     pods = tuple(
         released(each, f"main/{index}", "n1", queue=TEAM, index=index, **owned)
         for index, each in enumerate(names)
     )
-    objects = () if known is WorkloadKind.POD else (fact,)
+    objects = () if known == kind_names.POD else (fact,)
     held = admission(key, " ".join("n1" for _ in pods), pod_set="main", name=name, started=True)
     begun = world([node("n1"), *objects, *pods], [held], {key: 1})
     return Life(begun, key, *(objects or (None,)), pods)
@@ -115,8 +119,8 @@ def _life(kind: WorkloadKind | str) -> Life:
         "gone while it holds seats": "end look object look pods gone close look",
     },
 )
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_ended_leaves_as_it_ended(kind: WorkloadKind | str, steps: str) -> None:
+@pytest.mark.parametrize("kind", EVERY)
+def test_what_ended_leaves_as_it_ended(kind: KindName | str, steps: str) -> None:
     for result in _ENDS:
         life = _life(kind)
         life.go_on(steps, result)
@@ -126,12 +130,12 @@ def test_what_ended_leaves_as_it_ended(kind: WorkloadKind | str, steps: str) -> 
 @pytest.mark.parametrize("result", _ENDS)
 def test_a_leader_that_begins_with_an_ended_pod_knows_how_it_ended(result: Result) -> None:
     ended = pod("a", "n1", queue=TEAM, phase=_PHASES[result])
-    key = WorkloadKey(WorkloadKind.POD, "a")
+    key = WorkloadKey(kind_names.POD, "a")
     assert world([node("n1"), ended], (), {key: 1}).unsaved.departed == {key: result}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_deleted_while_it_runs_has_not_ended(kind: WorkloadKind | str) -> None:
+@pytest.mark.parametrize("kind", EVERY)
+def test_what_is_deleted_while_it_runs_has_not_ended(kind: KindName | str) -> None:
     life = _life(kind)
     if life.fact is not None:
         life.see(replace(life.fact, deleting=True))
@@ -149,8 +153,8 @@ def test_what_is_deleted_while_it_runs_has_not_ended(kind: WorkloadKind | str) -
     assert life.world.unsaved.departed == {life.key: Result.UNKNOWN}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in WorkloadKind if kind not in ("pod", "podgroup")])
-def test_ended_pods_do_not_end_an_object_that_tells_itself(kind: WorkloadKind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in NAMES if kind not in ("pod", "podgroup")])
+def test_ended_pods_do_not_end_an_object_that_tells_itself(kind: KindName) -> None:
     life = _life(kind)
     life.see(*(replace(member, phase=PodPhase.SUCCEEDED) for member in life.pods))
     life.remove_object()
@@ -161,8 +165,8 @@ def test_ended_pods_do_not_end_an_object_that_tells_itself(kind: WorkloadKind) -
     assert life.world.unsaved.departed == {life.key: Result.UNKNOWN}
 
 
-@pytest.mark.parametrize("kind", [WorkloadKind.POD_GROUP, "automatic"])
-def test_a_group_that_went_on_with_other_pods_has_not_ended(kind: WorkloadKind | str) -> None:
+@pytest.mark.parametrize("kind", [kind_names.POD_GROUP, "automatic"])
+def test_a_group_that_went_on_with_other_pods_has_not_ended(kind: KindName | str) -> None:
     life = _life(kind)
     life.end(Result.SUCCEEDED)
     life.close()
@@ -178,7 +182,7 @@ def test_a_group_that_went_on_with_other_pods_has_not_ended(kind: WorkloadKind |
 
 
 def test_a_pod_that_failed_and_is_deleted_then_had_failed() -> None:
-    life = _life(WorkloadKind.POD)
+    life = _life(kind_names.POD)
     failed = replace(life.pods[0], phase=PodPhase.FAILED)
     life.see(failed, replace(failed, deleting=True, ended_first=None))
     life.remove_pods()

@@ -8,9 +8,10 @@ from admission.facts.changes import Change
 from admission.facts.cluster import NamespaceFact
 from admission.reconcile.world_status import QueueStatuses, WorldStatuses
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import Admission, AdmissionState
 from queues.quota.queue import ROOT
-from queues.workload import AdmissionId, QueueName, Requirement, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, Requirement, WorkloadKey
 from tests.builders.facts import (
     NOW,
     TEAM,
@@ -33,7 +34,7 @@ BESIDE = 5
 
 
 def key(number: int) -> WorkloadKey:
-    return WorkloadKey(WorkloadKind.VOLCANO_JOB, f"j{number}")
+    return WorkloadKey(kind_names.VOLCANO_JOB, f"j{number}")
 
 
 def job(number: int) -> Change:

@@ -25,11 +25,12 @@ from admission.facts.workloads import WorkloadFact
 from admission.workloads.pod_sets import SetOnNode
 from admission.world.volumes import KNOWN, UNWATCHED
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import Admission
 from queues.api.types.pod import WirePodSpec
 from queues.plan import Plan
 from queues.reason_codes import ReasonCode
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 from tests.builders.facts import (
     GROUP,
     JOB,
@@ -276,7 +277,7 @@ def test_a_claim_that_is_made_for_each_pod_goes_where_its_class_has_a_free_volum
 
 def test_each_of_several_jobs_is_admitted_onto_a_free_volume_of_its_own() -> None:
     """Their claims could be bound to any of the volumes."""
-    keys = [WorkloadKey(WorkloadKind.JOB, name) for name in "abc"]
+    keys = [WorkloadKey(kind_names.JOB, name) for name in "abc"]
     jobs = {
         key: replace(
             job(1, suspended=True), key=key, name=key.uid, volumes={"main": (PodVolume(claim=key.uid),)}

@@ -14,10 +14,11 @@ from admission.workloads.state import WorkloadState, derive_state
 from admission.world.persistence import Unsaved
 from admission.world.queues import Standing
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import AdmissionState, ClosedAdmission, Seat, Setbacks
 from queues.plan import Setback
 from queues.resources import GPU, Resources
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 from tests.builders.facts import (
     GROUP,
@@ -164,13 +165,13 @@ def test_pods_of_a_group_that_comes_to_stand_for_a_volcano_job_keep_their_seats(
 def test_a_member_of_a_deleted_group_that_was_not_admitted_waits_on_its_own() -> None:
     known = world([group(1), gated("a", group="gang", queue=TEAM)])
     see(known, gone(group(1)))
-    obstacle = known.states[WorkloadKey(WorkloadKind.POD, "a")].workload.obstacle
+    obstacle = known.states[WorkloadKey(kind_names.POD, "a")].workload.obstacle
     assert obstacle.code == "PodGroupMissing"
 
 
 def test_pods_that_came_before_their_group_are_its_members_once_it_is_there() -> None:
     known = world([gated("a", group="gang", queue=TEAM), gated("b", group="gang", queue=TEAM)])
-    assert known.states.keys() == {WorkloadKey(WorkloadKind.POD, uid) for uid in "ab"}
+    assert known.states.keys() == {WorkloadKey(kind_names.POD, uid) for uid in "ab"}
     see(known, group(2))
     assert known.states.keys() == {GROUP}
     assert known.states[GROUP].workload.obstacle is None
@@ -179,7 +180,7 @@ def test_pods_that_came_before_their_group_are_its_members_once_it_is_there() ->
 def test_a_new_group_of_the_same_name_takes_the_running_members_over() -> None:
     member = released("a", "member/0", "n1", group="gang")
     known = world([node("n1"), group(1), member], [admission(GROUP, "n1", pod_set="member", started=True)])
-    again = replace(group(1), key=WorkloadKey(WorkloadKind.POD_GROUP, "second"))
+    again = replace(group(1), key=WorkloadKey(kind_names.POD_GROUP, "second"))
     see(known, gone(group(1)), again)
     assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
     assert known.states[again.key].unbooked is not None
@@ -408,7 +409,7 @@ def test_what_waits_in_a_removed_queue_waits_for_the_queue() -> None:
 
 
 def test_many_workloads_are_looked_at_in_slices_and_none_is_missed() -> None:
-    facts = [replace(SUSPENDED, key=WorkloadKey(WorkloadKind.JOB, f"u{number}")) for number in range(7)]
+    facts = [replace(SUSPENDED, key=WorkloadKey(kind_names.JOB, f"u{number}")) for number in range(7)]
     at_once, known = World(WorldRows(), Timeouts()), World(WorldRows(), Timeouts())
     for each in (at_once, known):
         each.observe([seen(fact) for fact in facts])

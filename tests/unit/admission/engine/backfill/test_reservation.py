@@ -9,10 +9,11 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.pending.waiting_time import run_time_class
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.plan import Plan
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import GPU
-from queues.workload import HostPort, QueueName, Workload, WorkloadKind
+from queues.workload import HostPort, QueueName, Workload
 from tests.builders.decided_work import (
     a_snapshot,
     a_workload,
@@ -38,7 +39,7 @@ def cluster(nodes: int = 2, **policy: Any) -> Snapshot:
 
 def work(name: str, pods: int, gpus: int, arrival: int = 1, **more: Any) -> Workload:
     given = {"queue": A, "arrival": arrival, "created": NOW + arrival, **more}
-    return a_workload(name, gpu_pods(pods, gpus), kind=WorkloadKind.VOLCANO_JOB, **given)
+    return a_workload(name, gpu_pods(pods, gpus), kind=kind_names.VOLCANO_JOB, **given)
 
 
 def running(snapshot: Snapshot, *workloads: Workload) -> Snapshot:

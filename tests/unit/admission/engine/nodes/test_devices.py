@@ -3,12 +3,13 @@
 import pytest
 
 from admission.engine.nodes.table import Node
+from queues import kind_names
 from queues.plan import Plan
 from queues.quota.accounts import Account, charges, charges_in_own_flavor
 from queues.quota.posting import NodeAccount, Posting
 from queues.quota.queue import Limits, Queue
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, device_memory
-from queues.workload import NO_FLAVOR, DeviceShare, NodeName, PodSet, QueueName, Workload, WorkloadKind
+from queues.workload import NO_FLAVOR, DeviceShare, NodeName, PodSet, QueueName, Workload
 from tests.builders.decided_work import a_snapshot, a_workload, plan_of
 from tests.builders.device_numbers import devices_in
 
@@ -24,7 +25,7 @@ def pod(number: int, *, whole: int = 0, count: int = 1, share: DeviceShare | Non
     """A workload of equal pods that start together."""
     gpus = whole * WHOLE if share is None else share.devices * share.milli
     pods = PodSet(name="main", count=count, takes=Resources({CPU: 1000, PODS: 1, GPU: gpus}), share=share)
-    return a_workload(f"pod-{number}", pods, kind=WorkloadKind.POD, arrival=number)
+    return a_workload(f"pod-{number}", pods, kind=kind_names.POD, arrival=number)
 
 
 def decided(nodes: list[Node], *pods: Workload, limit: int | None = None) -> Plan:

@@ -8,6 +8,7 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.admissions import Claim
 from queues.plan import Reason
 from queues.quota.queue import Limits, ProvisioningRules, Queue
@@ -23,7 +24,6 @@ from queues.workload import (
     Toleration,
     Workload,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.builders.decided_work import a_node, a_snapshot, a_workload, admitted, plan_of, seats_on
 from tests.builders.decided_work import gpu_pods as pods
@@ -54,7 +54,7 @@ def world(
 
 
 def why(snapshot: Snapshot, name: str = "it") -> Reason | None:
-    return plan_of(snapshot).reasons.get(WorkloadKey(WorkloadKind.JOB, name))
+    return plan_of(snapshot).reasons.get(WorkloadKey(kind_names.JOB, name))
 
 
 def limited(**amounts: int) -> Queue:

@@ -7,10 +7,11 @@ import pytest
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import NodeTable
 from admission.engine.placement import exact_search, gangs
+from queues import kind_names
 from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.resources import GPU, Resources
-from queues.workload import PodSet, WorkloadKind
+from queues.workload import PodSet
 from tests.builders.decided_work import a_node, a_snapshot, a_workload, plan_of
 from tests.tables import with_rows
 
@@ -34,7 +35,7 @@ def decided(free: list[Amount], sets: Sets) -> Plan:
         )
         for number, (count, (gpus, cpus)) in enumerate(sets)
     )
-    gang = a_workload("g", *pod_sets, kind=WorkloadKind.VOLCANO_JOB)
+    gang = a_workload("g", *pod_sets, kind=kind_names.VOLCANO_JOB)
     table = NodeTable.build(nodes, [(HOST,)])
     return plan_of(a_snapshot(gang, queues=[Queue(name=gang.queue)], nodes=table, now=1))
 

@@ -12,6 +12,7 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.placement import gangs, need
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
+from queues import kind_names
 from queues.plan import Admit, Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
@@ -25,7 +26,6 @@ from queues.workload import (
     PodSet,
     QueueName,
     Workload,
-    WorkloadKind,
 )
 from tests.builders.decided_work import (
     a_node,
@@ -54,9 +54,7 @@ def nodes(*racks: int, gpus: int = 4, flavor: str = "") -> list[Node]:
 
 
 def gang(*sets: PodSet, **more: Any) -> Workload:
-    return a_workload(
-        "u1", *sets, kind=WorkloadKind.VOLCANO_JOB, **{"name": "one", "generation": "1", **more}
-    )
+    return a_workload("u1", *sets, kind=kind_names.VOLCANO_JOB, **{"name": "one", "generation": "1", **more})
 
 
 def workers(count: int, **more: Any) -> PodSet:

@@ -6,9 +6,10 @@ from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.preemption.candidates import ChargesByShape, HeldAdmission, VictimCandidates
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot
+from queues import kind_names
 from queues.quota.queue import Queue
 from queues.quota.usage import Usage
-from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 from tests.builders.running_work import candidates_in, running, snapshot_of, tree_of
 
 TREE = tree_of({"q": Queue(name=QueueName("q")), "r": Queue(name=QueueName("r"))}, gpus=100)
@@ -60,11 +61,11 @@ def test_workloads_that_come_and_go_unasked_are_not_remembered() -> None:
     followed = Followed()
     world = snapshot_of([ONE, TWO])
     followed.go_on_to(world)
-    ended = [WorkloadKey(WorkloadKind.JOB, f"before-{number}") for number in range(100)]
+    ended = [WorkloadKey(kind_names.JOB, f"before-{number}") for number in range(100)]
     followed.running.mark_dirty(ended)
     followed.running.candidates(world, USAGE)
-    ended += [WorkloadKey(WorkloadKind.JOB, f"after-{number}") for number in range(100)]
+    ended += [WorkloadKey(kind_names.JOB, f"after-{number}") for number in range(100)]
     for key in ended[100:]:
         followed.running.mark_dirty([key])
-    unknown = WorkloadKey(WorkloadKind.JOB, "unknown")
+    unknown = WorkloadKey(kind_names.JOB, "unknown")
     assert sum(getrefcount(key) > getrefcount(unknown) + 1 for key in ended) <= len(world.admissions)

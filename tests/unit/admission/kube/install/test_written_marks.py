@@ -7,7 +7,7 @@ import pytest
 
 from admission.kube.install.written_marks import without_directions, without_members
 from queues.api.types.workload_kind import Path
-from queues.workload import WorkloadKind
+from queues.kind_names import KindName
 from tests.builders.operator_jobs import SPECS, Document, fact
 from tests.fakes.fake_objects import json_patched, merged
 
@@ -20,7 +20,7 @@ def put(document: Any, path: Path, value: Any) -> None:
     at[path[-1]] = merged(at.get(path[-1], {}), value)
 
 
-def marked(kind: WorkloadKind, uid: str = "u") -> Document:
+def marked(kind: KindName, uid: str = "u") -> Document:
     """An object as it is after it was resumed."""
     spec = deepcopy(SPECS[kind][0])
     document = {"metadata": {"name": "train", "uid": "u"}, "spec": spec}
@@ -41,14 +41,14 @@ def marked(kind: WorkloadKind, uid: str = "u") -> Document:
     return document
 
 
-def resumed_by_muster(kind: WorkloadKind, document: Document) -> bool:
+def resumed_by_muster(kind: KindName, document: Document) -> bool:
     revision = fact(kind, document["spec"]).revision
     assert revision is not None
     return revision.resumed
 
 
 @pytest.mark.parametrize("kind", SPECS)
-def test_templates_of_a_freed_object_do_not_say_that_muster_resumed_it(kind: WorkloadKind) -> None:
+def test_templates_of_a_freed_object_do_not_say_that_muster_resumed_it(kind: KindName) -> None:
     document = marked(kind)
     assert resumed_by_muster(kind, document)
 
@@ -60,7 +60,7 @@ def test_templates_of_a_freed_object_do_not_say_that_muster_resumed_it(kind: Wor
 
 
 @pytest.mark.parametrize("kind", SPECS)
-def test_what_is_said_of_another_object_stays(kind: WorkloadKind) -> None:
+def test_what_is_said_of_another_object_stays(kind: KindName) -> None:
     assert list(without_members(marked(kind, uid="another"))) == []
 
 

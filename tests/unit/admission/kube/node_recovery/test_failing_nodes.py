@@ -8,6 +8,7 @@ import pytest
 
 from admission.facts.pods import Conduct, PodPhase, PodShape
 from admission.node_recovery.early_failures import CLOSED_FOR
+from queues import kind_names
 from queues.resources import Resources
 from queues.workload import (
     DeviceShare,
@@ -16,14 +17,13 @@ from queues.workload import (
     QueueName,
     Requirement,
     WorkloadKey,
-    WorkloadKind,
 )
 from tests.builders.facts import NOW, VOLCANO, admission, gpus, queue, seen, volcano_job
 from tests.unit.admission.kube.node_recovery.rounds import REPORT, TAINT, Rounds, root, runs
 
 
 def key_of(number: int) -> WorkloadKey:
-    return WorkloadKey(WorkloadKind.VOLCANO_JOB, f"{VOLCANO.uid[:-2]}{number + 30}")
+    return WorkloadKey(kind_names.VOLCANO_JOB, f"{VOLCANO.uid[:-2]}{number + 30}")
 
 
 def kill(rounds: Rounds, *numbers: int, where: str = "n1", of: str = "", **facts: Any) -> None:
@@ -43,7 +43,7 @@ def kill(rounds: Rounds, *numbers: int, where: str = "n1", of: str = "", **facts
 def gang_of(tenant_and_user: str) -> Any:
     """A gang that waits in a queue of a tenant."""
     tenant, user = tenant_and_user.split("/")
-    key = WorkloadKey(WorkloadKind.VOLCANO_JOB, "other")
+    key = WorkloadKey(kind_names.VOLCANO_JOB, "other")
     return replace(
         volcano_job(1), key=key, name="other", queue=QueueName(f"{tenant}-leaf"), conduct=Conduct(user=user)
     )

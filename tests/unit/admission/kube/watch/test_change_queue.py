@@ -9,7 +9,8 @@ import pytest
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.pods import PodFact, PodPhase
 from admission.kube.watch.change_queue import ASKED_WITHIN, HELD_FOR, MOST, MOST_BESIDE_OTHERS, ChangeQueue
-from queues.workload import QueueName, WorkloadKey, WorkloadKind
+from queues import kind_names
+from queues.workload import QueueName, WorkloadKey
 from tests.builders.facts import pod, queue, seen, volcano_job
 
 TENANTS = {"flood": "flood", "flood-2": "flood", "quiet": "quiet"}
@@ -28,7 +29,7 @@ class Waiting:
         """Jobs appear or change in the queue's namespace."""
         for _ in range(count):
             self._number += 1
-            key = WorkloadKey(WorkloadKind.VOLCANO_JOB, f"{queue_name}-{self._number}")
+            key = WorkloadKey(kind_names.VOLCANO_JOB, f"{queue_name}-{self._number}")
             job = replace(volcano_job(1), key=key, queue=QueueName(queue_name), namespace=queue_name)
             self.changes.put(seen(job), queue_name, is_asking=asks)
 

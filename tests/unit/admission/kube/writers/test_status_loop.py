@@ -17,14 +17,15 @@ from admission.reconcile.expected_starts import ExpectedStart
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
+from queues import kind_names
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 from tests.builders.facts import GROUP, NOW, TEAM, group, job, node, queue, seen, world
 from tests.waiting import eventually, in_background
 
-BAD, GOOD = (WorkloadKey(WorkloadKind.JOB, name) for name in ("bad", "good"))
+BAD, GOOD = (WorkloadKey(kind_names.JOB, name) for name in ("bad", "good"))
 
 
 class OfOneADefect(WorldStatuses):
@@ -38,7 +39,7 @@ async def test_the_status_of_an_object_that_was_a_workload_before_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As that of a PodGroup that stands for a Volcano Job now: it is told with the Job."""
-    gone = WorkloadKey(WorkloadKind.POD_GROUP, "g")
+    gone = WorkloadKey(kind_names.POD_GROUP, "g")
     known = world([queue(TEAM), replace(job(1), key=GOOD, name="good")], arrivals={GOOD: 1})
     steps: list[str] = []
     monkeypatch.setattr(

@@ -10,9 +10,10 @@ from admission.facts.workloads import NO_CONDITION, JobRevision
 from admission.workloads.context import Context, in_context
 from admission.workloads.job_counts import index_ranges, indexes_in
 from admission.workloads.kinds.batch_job import UNSTARTED
+from queues import kind_names
 from queues.api import names
 from queues.resources import Resources
-from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 from tests.builders.decoded_workloads import CONTAINER, TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
 from tests.tables import named_rows, with_rows
 
@@ -20,7 +21,7 @@ from tests.tables import named_rows, with_rows
 def test_a_job_asks_for_its_pods_at_once() -> None:
     fact = a_job({"labels": {"muster.dev/queue-name": "q"}}, suspend=True)
     (pods,) = fact.pod_sets
-    assert fact.key == WorkloadKey(WorkloadKind.JOB, "u")
+    assert fact.key == WorkloadKey(kind_names.JOB, "u")
     assert (fact.queue, fact.minimum, fact.suspended, fact.obstacle) == ("q", 4, True, None)
     assert (pods.count, pods.takes, pods.done) == (4, TAKES, frozenset())
 
@@ -193,7 +194,7 @@ def test_for_how_long_quota_is_to_be_held_is_read_or_is_an_obstacle(text: str, s
 
 def test_a_group_made_for_a_volcano_job_is_no_workload_of_its_own() -> None:
     reference = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "v", "uid": "x"}
-    assert a_group({"ownerReferences": [reference]}).stands_for == WorkloadKey(WorkloadKind.VOLCANO_JOB, "x")
+    assert a_group({"ownerReferences": [reference]}).stands_for == WorkloadKey(kind_names.VOLCANO_JOB, "x")
     foreign = {**reference, "apiVersion": "kubeflow.org/v1"}
     assert a_group({"ownerReferences": [foreign]}).stands_for is None
 

@@ -10,15 +10,16 @@ from admission.decode.workload_facts import unreadable_fact
 from admission.wire import Bare
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds.volcano_job import WireVolcanoJob
+from queues import kind_names
 from queues.resources import GPU
-from queues.workload import QueueName, WorkloadKind
+from queues.workload import QueueName
 from tests.builders.decoded_workloads import TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
 from tests.tables import with_rows
 
 
 def test_a_volcano_job_asks_for_its_tasks() -> None:
     fact = a_volcano_job(task("m", 1), task("w", 3, minAvailable=2), minAvailable=3, queue="q")
-    assert fact.key.kind is WorkloadKind.VOLCANO_JOB
+    assert fact.key.kind == kind_names.VOLCANO_JOB
     assert (fact.queue, fact.minimum, fact.obstacle) == ("q", 3, None)
     assert [(pods.name, pods.count, pods.minimum) for pods in fact.pod_sets] == [("m", 1, 1), ("w", 3, 2)]
     assert fact.pod_sets[0].takes == TAKES
@@ -76,7 +77,7 @@ def test_a_document_without_the_form_of_a_job_becomes_a_fact_that_says_so() -> N
     with pytest.raises(msgspec.ValidationError) as raised:
         msgspec.json.decode(raw, type=WireVolcanoJob)
     bare = msgspec.json.decode(raw, type=Bare)
-    fact = unreadable_fact(WorkloadKind.VOLCANO_JOB, bare, raised.value)
+    fact = unreadable_fact(kind_names.VOLCANO_JOB, bare, raised.value)
     assert (fact.key.uid, fact.name) == ("u", "v")
     assert fact.obstacle == ("InvalidSpec", "spec.queue: found object, expected str | null")
 

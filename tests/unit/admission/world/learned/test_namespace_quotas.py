@@ -9,12 +9,13 @@ from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.world.learned.held_back import HELD_BACK
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import Admission
 from queues.plan import Admit, Evict, Plan
 from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
-from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, WorkloadKey
 from tests.builders.facts import (
     GRACE,
     JOB,
@@ -31,8 +32,8 @@ from tests.builders.facts import (
     world,
 )
 
-OTHER = WorkloadKey(WorkloadKind.JOB, "other-uid")
-THIRD = WorkloadKey(WorkloadKind.JOB, "third-uid")
+OTHER = WorkloadKey(kind_names.JOB, "other-uid")
+THIRD = WorkloadKey(kind_names.JOB, "third-uid")
 
 
 def quota(hard: int, used: int = 0, resource: str = "pods", namespace: str = "ns") -> Change:
@@ -129,8 +130,8 @@ def test_only_members_that_have_to_start_together_must_fit() -> None:
 
 def test_other_namespaces_and_pods_that_exist_are_not_held_back() -> None:
     assert keys(within(begun(quota(0, namespace="else"), seen(waiting(4))), plan_of(JOB))) == [JOB]
-    alone = pod("p", gated=True, queue=TEAM, owner=WorkloadKey(WorkloadKind.POD, "p"))
-    key = WorkloadKey(WorkloadKind.POD, "p")
+    alone = pod("p", gated=True, queue=TEAM, owner=WorkloadKey(kind_names.POD, "p"))
+    key = WorkloadKey(kind_names.POD, "p")
     assert keys(within(begun(quota(0), seen(alone)), plan_of(key))) == [key]
 
 

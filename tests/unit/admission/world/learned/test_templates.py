@@ -11,9 +11,10 @@ from admission.facts.workloads import WorkloadFact
 from admission.world.learned import templates
 from admission.world.learned.templates import TemplateIndex, keys_of
 from admission.world.world import World
+from queues import kind_names
 from queues.admissions import Admission
 from queues.resources import GPU, Resources
-from queues.workload import EVERYWHERE, HostPort, NodeFilter, Toleration, WorkloadKey, WorkloadKind
+from queues.workload import EVERYWHERE, HostPort, NodeFilter, Toleration, WorkloadKey
 from tests.builders.facts import JOB, NOW, admission, gated, gone, gpus, group, job, node, see, seen, world
 
 KEY = TemplateKey("ns", "t")
@@ -76,7 +77,7 @@ def test_what_holds_seats_or_cannot_be_used_does_not_wait() -> None:
 
 def test_the_next_workload_of_a_template_does_not_wait() -> None:
     known = see(begun(waiting()), asks())
-    other = WorkloadKey(WorkloadKind.JOB, "other")
+    other = WorkloadKey(kind_names.JOB, "other")
     known.number({other: 2})
     see(known, seen(waiting(key=other)))
     assert [pods.takes for pods in known.freeze(NOW).pending[other].pod_sets] == [LARGER]

@@ -15,8 +15,10 @@ from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import KINDS, OPERATOR_KINDS, read_pod, support_of
 from admission.workloads.seats import seat_maps_of, vacant_and_due
 from admission.world.nodes import NodeInventory
+from queues import kind_names
+from queues.kind_names import KindName
 from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, WorkloadKey
 from tests.builders.facts import TEAM, admission, evicting, released, state_of
 from tests.builders.operator_jobs import (
     RAY,
@@ -34,7 +36,7 @@ each_kind = pytest.mark.parametrize("kind", SPECS)
 
 
 @each_kind
-def test_every_template_is_a_pod_set_and_all_pods_are_one_gang(kind: WorkloadKind) -> None:
+def test_every_template_is_a_pod_set_and_all_pods_are_one_gang(kind: KindName) -> None:
     found = fact(kind)
     assert found.obstacle is None
     assert {pods.name: pods.count for pods in found.pod_sets} == SPECS[kind][1]
@@ -44,18 +46,18 @@ def test_every_template_is_a_pod_set_and_all_pods_are_one_gang(kind: WorkloadKin
 
 
 @each_kind
-def test_without_a_queue_it_is_nobodys_business(kind: WorkloadKind) -> None:
+def test_without_a_queue_it_is_nobodys_business(kind: KindName) -> None:
     assert fact(kind, labels={}).queue is None
 
 
 @pytest.mark.parametrize(
     ("kind", "spec"),
     [
-        (WorkloadKind.JOB_SET, {"replicatedJobs": [replicated("driver", 0), replicated("workers", 0)]}),
-        (WorkloadKind.PYTORCH_JOB, {"pytorchReplicaSpecs": roles(Worker=0)}),
+        (KindName("jobset"), {"replicatedJobs": [replicated("driver", 0), replicated("workers", 0)]}),
+        (KindName("pytorchjob"), {"pytorchReplicaSpecs": roles(Worker=0)}),
     ],
 )
-def test_one_without_any_pod_says_what_it_waits_for(kind: WorkloadKind, spec: Document) -> None:
+def test_one_without_any_pod_says_what_it_waits_for(kind: KindName, spec: Document) -> None:
     state = state_of(fact(kind, spec, suspended=True))
     told = "spec: found pod sets of 0 pods, expected at least one pod"
     assert state.workload.obstacle == Obstacle(ReasonCode.NOT_ENOUGH_PODS, told)
@@ -64,12 +66,12 @@ def test_one_without_any_pod_says_what_it_waits_for(kind: WorkloadKind, spec: Do
 
 
 @each_kind
-def test_it_is_suspended_by_its_own_field(kind: WorkloadKind) -> None:
+def test_it_is_suspended_by_its_own_field(kind: KindName) -> None:
     assert [fact(kind, suspended=said).suspended for said in (True, False, None)] == [True, False, False]
 
 
 @each_kind
-def test_another_number_of_pods_is_another_generation_of_the_same_pods(kind: WorkloadKind) -> None:
+def test_another_number_of_pods_is_another_generation_of_the_same_pods(kind: KindName) -> None:
     written = msgspec.json.encode(SPECS[kind][0])
     for count in (b"1", b"2", b"3", b"4"):
         for field in (b'"replicas":', b'"instances":'):
@@ -82,17 +84,17 @@ def test_another_number_of_pods_is_another_generation_of_the_same_pods(kind: Wor
 @pytest.mark.parametrize(
     ("kind", "status"),
     [
-        (WorkloadKind.JOB_SET, {"conditions": [{"type": "Completed", "status": "True"}]}),
-        (WorkloadKind.JOB_SET, {"conditions": [{"type": "Failed", "status": "True"}]}),
-        (WorkloadKind.MPI_JOB, {"conditions": [{"type": "Succeeded", "status": "True"}]}),
-        (WorkloadKind.PYTORCH_JOB, {"conditions": [{"type": "Failed", "status": "True"}]}),
-        (WorkloadKind.TF_JOB, {"conditions": [{"type": "Succeeded", "status": "True"}]}),
-        (WorkloadKind.RAY_JOB, {"jobDeploymentStatus": "Complete"}),
-        (WorkloadKind.RAY_JOB, {"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"}),
-        (WorkloadKind.SPARK_APPLICATION, {"applicationState": {"state": "COMPLETED"}}),
+        (KindName("jobset"), {"conditions": [{"type": "Completed", "status": "True"}]}),
+        (KindName("jobset"), {"conditions": [{"type": "Failed", "status": "True"}]}),
+        (KindName("mpijob"), {"conditions": [{"type": "Succeeded", "status": "True"}]}),
+        (KindName("pytorchjob"), {"conditions": [{"type": "Failed", "status": "True"}]}),
+        (KindName("tfjob"), {"conditions": [{"type": "Succeeded", "status": "True"}]}),
+        (KindName("rayjob"), {"jobDeploymentStatus": "Complete"}),
+        (KindName("rayjob"), {"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"}),
+        (KindName("sparkapplication"), {"applicationState": {"state": "COMPLETED"}}),
     ],
 )
-def test_it_has_ended_when_its_status_says_so(kind: WorkloadKind, status: Document) -> None:
+def test_it_has_ended_when_its_status_says_so(kind: KindName, status: Document) -> None:
     ended = fact(kind, status=status)
     assert (ended.finished, ended.failed) == (True, "Failed" in str(status))
     running = [{"type": "Running", "status": "True"}]
@@ -111,13 +113,13 @@ def test_it_has_ended_when_its_status_says_so(kind: WorkloadKind, status: Docume
     ],
 )
 def test_pods_that_succeeded_need_no_seat(told: Any, left: dict[str, int]) -> None:
-    found = fact(WorkloadKind.PYTORCH_JOB, status={"replicaStatuses": told})
+    found = fact(KindName("pytorchjob"), status={"replicaStatuses": told})
     assert {pods.name: pods.count for pods in found.pod_sets} == left
     assert found.minimum == sum(left.values())
-    assert found.generation == fact(WorkloadKind.PYTORCH_JOB).generation, "it asks for nothing else"
+    assert found.generation == fact(KindName("pytorchjob")).generation, "it asks for nothing else"
 
 
-JOB_SET, PYTORCH_JOB, RAY_JOB = WorkloadKind.JOB_SET, WorkloadKind.PYTORCH_JOB, WorkloadKind.RAY_JOB
+JOB_SET, PYTORCH_JOB, RAY_JOB = KindName("jobset"), KindName("pytorchjob"), KindName("rayjob")
 #: What a RayJob is refused for.
 WAITS = "a RayJob is suspended while it waits, which KubeRay refuses"
 SHUTS_DOWN = {"shutdownAfterJobFinishes": True}
@@ -144,14 +146,14 @@ SHUTS_DOWN = {"shutdownAfterJobFinishes": True}
          "queue on the RayCluster, and none on the RayJob"),
         (RAY_JOB, {"rayClusterSpec": RAY, "shutdownAfterJobFinishes": "yes"},
          "spec.shutdownAfterJobFinishes: found str, expected bool."),
-        (WorkloadKind.RAY_CLUSTER, {"headGroupSpec": None},
+        (KindName("raycluster"), {"headGroupSpec": None},
          "spec.headGroupSpec.template: found none, expected a pod template"),
-        (WorkloadKind.RAY_CLUSTER, {"headGroupSpec": {"template": {"spec": {"containers": []}}}},
+        (KindName("raycluster"), {"headGroupSpec": {"template": {"spec": {"containers": []}}}},
          "spec.headGroupSpec.template.spec.containers: found none, expected at least one"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_says_field_found_and_expected(
-    kind: WorkloadKind, spec: Document, message: str
+    kind: KindName, spec: Document, message: str
 ) -> None:
     assert fact(kind, spec).obstacle.message == message
 
@@ -175,7 +177,7 @@ SPARK_ROLE: Document = {"coreRequest": "500m", "memory": "2g"}
 def test_pods_of_spark_ask_for_their_memory_with_the_overhead(
     role: Document, more: Document, cpu: int, mebibytes: int
 ) -> None:
-    found = fact(WorkloadKind.SPARK_APPLICATION, {"driver": role, "executor": role, **more})
+    found = fact(KindName("sparkapplication"), {"driver": role, "executor": role, **more})
     assert found.obstacle is None
     asks = [(pods.takes["cpu"], pods.takes["memory"]) for pods in found.pod_sets]
     assert asks == [(cpu, mebibytes * 2**20)] * 2
@@ -183,20 +185,20 @@ def test_pods_of_spark_ask_for_their_memory_with_the_overhead(
 
 @with_rows("more", "message")
 def test_what_spark_cannot_be_seated_with_is_told(more: Document, message: str) -> None:
-    found = fact(WorkloadKind.SPARK_APPLICATION, {"driver": {}, "executor": {}, **more})
+    found = fact(KindName("sparkapplication"), {"driver": {}, "executor": {}, **more})
     assert found.obstacle.message == message
 
 
 def test_more_pods_than_can_be_considered_are_an_obstacle() -> None:
-    found = fact(WorkloadKind.JOB_SET, {"replicatedJobs": [replicated("a", 10_000, parallelism=10_000)]})
+    found = fact(KindName("jobset"), {"replicatedJobs": [replicated("a", 10_000, parallelism=10_000)]})
     assert found.obstacle is not None
     assert sum(pods.count for pods in found.pod_sets) == 0
 
 
 def test_a_ray_cluster_of_a_ray_job_waits_with_it() -> None:
-    found = child_cluster(fact(WorkloadKind.RAY_JOB), RAY)
+    found = child_cluster(fact(KindName("rayjob")), RAY)
     assert isinstance(found, ChildCluster)
-    assert found.workload == WorkloadKey(WorkloadKind.RAY_JOB, "u")
+    assert found.workload == WorkloadKey(KindName("rayjob"), "u")
     assert found.pods == {"head": 1, "small": 3, "tpu": 8}
 
 
@@ -204,7 +206,7 @@ def test_a_ray_cluster_of_a_ray_job_waits_with_it() -> None:
 
 
 @each_kind
-def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(kind: WorkloadKind) -> None:
+def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(kind: KindName) -> None:
     found = fact(kind, suspended=True)
     [(first, count), *_] = SPECS[kind][1].items()
     taken = admission(found.key, "n1 " * count, pod_set=first)
@@ -222,7 +224,7 @@ def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(
     written = {"labels": {"muster.dev/queue-name": "team"}, "annotations": {"muster.dev/member-of": member}}
     place = SPECS[kind][2]
     at_first = {step["path"]: step["value"] for step in steps if step["path"].startswith(place + "/")}
-    if kind is WorkloadKind.SPARK_APPLICATION:
+    if kind == KindName("sparkapplication"):
         assert at_first == {f"{place}/{field}": value for field, value in written.items()}
     else:
         assert at_first == {f"{place}/metadata": written}
@@ -237,7 +239,7 @@ TRAIN_JOB = {**_TRAINER, "name": "tune", "uid": "t", "controller": True}
 
 def test_a_train_job_is_resumed_and_suspended_before_its_job_set() -> None:
     def before(*, suspended: bool, evicted: bool, **reference: Any) -> Any:
-        made = fact(WorkloadKind.JOB_SET, suspended=suspended, ownerReferences=[{**TRAIN_JOB, **reference}])
+        made = fact(KindName("jobset"), suspended=suspended, ownerReferences=[{**TRAIN_JOB, **reference}])
         taken = admission(made.key, "n1 n1", pod_set="driver")
         state = state_of(made, (), [evicting(taken) if evicted else taken])
         [order] = orders_for(state, made, NodeInventory(), Timeouts())
@@ -254,7 +256,7 @@ def test_a_train_job_is_resumed_and_suspended_before_its_job_set() -> None:
 
 @pytest.mark.parametrize("evicted", [False, True])
 def test_a_train_job_waits_with_its_job_set_also_if_only_it_was_resumed(evicted: bool) -> None:
-    made = fact(WorkloadKind.JOB_SET, suspended=True, ownerReferences=[TRAIN_JOB])
+    made = fact(KindName("jobset"), suspended=True, ownerReferences=[TRAIN_JOB])
     taken = [evicting(admission(made.key, "n1 n1", pod_set="driver"))] if evicted else []
     [order] = orders_for(state_of(made, (), taken), made, NodeInventory(), Timeouts())
     assert (order.resource.kind, order.name, order.uid) == ("TrainJob", "tune", "t")
@@ -264,7 +266,7 @@ def test_a_train_job_waits_with_its_job_set_also_if_only_it_was_resumed(evicted:
 def test_labels_and_annotations_of_a_template_stay_beside_those_of_muster() -> None:
     own = {"labels": {"app": "a"}, "annotations": {"note": "b"}}
     spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": {**template(), "metadata": own}}}}
-    found = fact(WorkloadKind.PYTORCH_JOB, spec, suspended=True)
+    found = fact(KindName("pytorchjob"), spec, suspended=True)
     taken = admission(found.key, "n1", pod_set="worker")
     [order] = orders_for(state_of(found, (), [taken]), found, NodeInventory(), Timeouts())
     written = {step["path"].rpartition("/metadata/")[2] for step in json_patch(order) or ()}
@@ -272,7 +274,7 @@ def test_labels_and_annotations_of_a_template_stay_beside_those_of_muster() -> N
 
 
 @each_kind
-def test_it_is_suspended_again_when_it_is_evicted_and_runs_without_an_admission(kind: WorkloadKind) -> None:
+def test_it_is_suspended_again_when_it_is_evicted_and_runs_without_an_admission(kind: KindName) -> None:
     found = fact(kind, suspended=False)
     first = next(iter(SPECS[kind][1]))
     taken = admission(found.key, "n1", pod_set=first)
@@ -285,7 +287,7 @@ def test_it_is_suspended_again_when_it_is_evicted_and_runs_without_an_admission(
 
 
 @each_kind
-def test_what_ran_before_it_was_in_a_queue_runs_on_and_says_so(kind: WorkloadKind) -> None:
+def test_what_ran_before_it_was_in_a_queue_runs_on_and_says_so(kind: KindName) -> None:
     found = fact(kind, suspended=False)
     state = state_of(found, (), [])
     assert orders_for(state, found, NodeInventory(), Timeouts()) == []
@@ -296,7 +298,7 @@ def test_what_ran_before_it_was_in_a_queue_runs_on_and_says_so(kind: WorkloadKin
 
 
 @each_kind
-def test_what_ran_before_runs_on_also_if_it_cannot_be_read(kind: WorkloadKind) -> None:
+def test_what_ran_before_runs_on_also_if_it_cannot_be_read(kind: KindName) -> None:
     unreadable = Obstacle(ReasonCode.INVALID_SPEC, "…")
     found = replace(fact(kind, suspended=False), revision=None, obstacle=unreadable)
     assert orders_for(state_of(found, (), []), found, NodeInventory(), Timeouts()) == []
@@ -305,31 +307,31 @@ def test_what_ran_before_runs_on_also_if_it_cannot_be_read(kind: WorkloadKind) -
 def test_a_template_says_that_muster_resumed_its_object() -> None:
     marks = {"annotations": {"muster.dev/member-of": "pytorchjob/train/u/worker"}}
     spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": {**template(), "metadata": marks}}}}
-    assert fact(WorkloadKind.PYTORCH_JOB, spec).revision == JobRevision(
+    assert fact(KindName("pytorchjob"), spec).revision == JobRevision(
         7,
         existing=ANY,
         templates=(("spec", "pytorchReplicaSpecs", "Worker", "template", "metadata"),),
         resumed=True,
     )
     marks["annotations"]["muster.dev/member-of"] = "pytorchjob/train/another/worker"
-    assert not fact(WorkloadKind.PYTORCH_JOB, spec).revision.resumed
+    assert not fact(KindName("pytorchjob"), spec).revision.resumed
 
 
 def test_a_job_set_that_places_its_pods_itself_says_what_to_write_instead(golden: Any) -> None:
     own = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/pool"}
-    assert fact(WorkloadKind.JOB_SET, annotations=own).obstacle.message == golden
+    assert fact(KindName("jobset"), annotations=own).obstacle.message == golden
 
 
 def test_pods_of_kubeflow_that_succeeded_run_again_after_an_eviction() -> None:
     status = {"replicaStatuses": {"Worker": {"succeeded": 2}}}
-    assert fact(WorkloadKind.PYTORCH_JOB, status=status, suspended=False).minimum == 2
-    assert fact(WorkloadKind.PYTORCH_JOB, status=status, suspended=True).minimum == 4
+    assert fact(KindName("pytorchjob"), status=status, suspended=False).minimum == 2
+    assert fact(KindName("pytorchjob"), status=status, suspended=True).minimum == 4
 
 
 @with_rows("group", "pods")
 def test_a_group_of_ray_has_as_many_pods_as_kuberay_makes(group: Document, pods: int) -> None:
     spec = {**RAY, "workerGroupSpecs": [{"groupName": "g", "template": template(), **group}]}
-    _, workers = fact(WorkloadKind.RAY_CLUSTER, spec).pod_sets
+    _, workers = fact(KindName("raycluster"), spec).pod_sets
     assert workers.count == pods
 
 
@@ -338,7 +340,7 @@ def test_pods_that_wait_for_others_are_not_missed(status: str, told: Document, d
     first = replicated("prepare")
     then = {**replicated("train", parallelism=2), "dependsOn": [{"name": "prepare", "status": status}]}
     told_of = {"replicatedJobsStatus": [{"name": "prepare", **told}]}
-    found = fact(WorkloadKind.JOB_SET, {"replicatedJobs": [first, then]}, told_of, suspended=False)
+    found = fact(KindName("jobset"), {"replicatedJobs": [first, then]}, told_of, suspended=False)
     taken = admission(found.key, "n1 n1", pod_set="train", started=True)
     prepared = admission(found.key, "n1", pod_set="prepare", number=2, started=True)
     places = seat_maps_of([taken, prepared], [])
@@ -348,14 +350,14 @@ def test_pods_that_wait_for_others_are_not_missed(status: str, told: Document, d
 def test_pods_that_wait_for_others_without_seats_are_missed() -> None:
     """A JobSet that starts again after its first set had succeeded, and given back its seat."""
     then = {**replicated("train", parallelism=2), "dependsOn": [{"name": "prepare", "status": "Complete"}]}
-    found = fact(WorkloadKind.JOB_SET, {"replicatedJobs": [replicated("prepare"), then]}, suspended=False)
+    found = fact(KindName("jobset"), {"replicatedJobs": [replicated("prepare"), then]}, suspended=False)
     taken = admission(found.key, "n1 n1", pod_set="train", started=True, ready=True)
     [missing] = state_of(found, (), [taken]).remembered.missing_since.values()
     assert missing.needed
 
 
 def test_seats_of_each_pod_set_are_kept_for_its_own_pods() -> None:
-    found = fact(WorkloadKind.PYTORCH_JOB, suspended=False)
+    found = fact(KindName("pytorchjob"), suspended=False)
     master = admission(found.key, "n1", pod_set="master", number=1, started=True)
     workers = admission(found.key, "n1 n2 n2 n2", pod_set="worker", number=2, started=True)
     state = state_of(found, [released("m", "master/0", "n1")], [master, workers])
@@ -376,8 +378,8 @@ def test_a_pod_says_which_pod_set_it_is_of() -> None:
         found = read_pod(msgspec.json.decode(raw, type=WirePod))
         return found.owner, found.owner_name, found.task
 
-    job = WorkloadKey(WorkloadKind.JOB, "j")
-    assert read("jobset/train/u/workers") == (WorkloadKey(WorkloadKind.JOB_SET, "u"), "train", "workers")
+    job = WorkloadKey(kind_names.JOB, "j")
+    assert read("jobset/train/u/workers") == (WorkloadKey(KindName("jobset"), "u"), "train", "workers")
     assert read("job/train/u/workers")[0] == job
     assert read("jobset/train/u")[0] == job
     assert read("nothing")[0] == job
