@@ -112,11 +112,14 @@ def an_agent_that_starts_again_goes_on_alike(history: History) -> None:
 
 
 def nothing_is_written_while_no_condition_changes(history: History) -> None:
-    """Time passes, and the same is read: the object stays the same unless a condition has changed."""
+    """Time passes, and the same is read: the object stays the same unless a condition has changed.
+
+    A fault that is over while the device is lost changes no condition, and is forgotten with one write.
+    """
     for each in assessed(history):
         (later,) = assessed((with_changes(each.step, after=60, events=()),), each.state, each.now)
-        if [health.conditions for health in each.health.values()] == [
-            health.conditions for health in later.health.values()
+        if [(health.conditions, health.faults) for health in each.health.values()] == [
+            (health.conditions, health.faults) for health in later.health.values()
         ]:
             assert difference(_document(each), _document(later)) is None
 
