@@ -5,7 +5,7 @@ to one of them is a warning, not an error.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -38,7 +38,7 @@ from queues.api.check.cross_checks import (
 from queues.api.check.document import Document, ReadingProblem, documents_of
 from queues.api.check.finding import Finding, Subject
 from queues.api.check.kueue_documents import translated
-from queues.api.check.own_names import names_queue, own_names
+from queues.api.check.own_names import MetadataPlace, metadata_of, names_queue, own_names
 from queues.api.check.owners import owner_findings, owner_kind
 from queues.api.check.readable_part import readable_part
 from queues.api.convert.kueue_types import KUEUE_GROUP, KUEUE_KINDS
@@ -335,9 +335,16 @@ def _other_kind(subject: Subject) -> Iterator[Finding]:
         found = f"{kind} of Kubernetes, which is passed over: kube-scheduler acts on it, Muster does not"
         expected = "a PodGroup of scheduling.volcano.sh/v1beta1 where pods of a queue are to start together"
         yield subject.finding("note", "kind", found[:200], expected)
+    elif places := [each.above for each in metadata_of(subject.value) if each.above and _names_queue(each)]:
+        found = f"{version} {kind} with a template whose pods wait: they name a queue or a PodGroup"
+        yield subject.finding("note", f"{places[0]}metadata", found[:200], "")
     else:
         passed_over = f"{version} {kind}, which is passed over: Muster does not act on it"
         yield subject.finding("note", "kind", passed_over[:200], "")
+
+
+def _names_queue(place: MetadataPlace) -> bool:
+    return isinstance(place.metadata, Mapping) and names_queue(place.metadata, kueue=False)
 
 
 def _unsupported(model: type[Model], document: dict[str, Any]) -> tuple[str, ...]:

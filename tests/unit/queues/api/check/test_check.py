@@ -125,6 +125,17 @@ def test_a_misspelt_name_of_ours_is_a_warning_and_one_that_only_muster_writes_wh
     assert told(JOB.replace("name: train", 'labels: {muster.dev/released: "true"}\n  name: train'), "warning")
 
 
+def test_of_a_kind_that_is_not_known_the_pods_of_a_template_wait_that_names_a_queue():
+    text = (
+        "apiVersion: agents.x-k8s.io/v1alpha1\nkind: Sandbox\nmetadata: {name: a}\n"
+        "spec: {podTemplate: {metadata: {labels: {%s: team}}, spec: {containers: []}}}\n"
+    )
+    (waits,) = told(text % "muster.dev/queue-name", "note")
+    assert "spec.podTemplate.metadata: found agents.x-k8s.io/v1alpha1 Sandbox with a template whose" in waits
+    (passed_over,) = told(text % "app", "note")
+    assert "passed over" in passed_over
+
+
 def templated(annotation):
     metadata = f'template:\n      metadata: {{annotations: {{muster.dev/{annotation}: "1"}}}}'
     return JOB.replace("template:", metadata)
