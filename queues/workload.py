@@ -82,6 +82,9 @@ class Toleration:
     value: str = ""
     #: "" tolerates every effect.
     effect: str = ""
+    #: Of a flavor: how long (seconds) a pod stays on a node that gets such a taint; None for good. No part of the text,
+    #: and not read of pods.
+    seconds: int | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +105,8 @@ class NodeFilter:
     #: Terms are ORed, the requirements of a term ANDed; no terms at all = any node.
     affinity: tuple[tuple[Requirement, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    #: Closures (``queues.node_closures``) whose nodes it may use all the same. The engine fills it in; the text stays
-    #: as it was, for digests of it are stored.
+    #: Closures (``queues.node_closures``) whose nodes it may use all the same, and flavors (``entry_to``) whose
+    #: tolerations its pods get. The engine fills it in; the text stays as it was, for digests of it are stored.
     enters: tuple[str, ...] = field(default=(), repr=False)
     #: Where its volumes can be used: each is to be met; of one the terms are ORed. Like ``enters`` no part of the text.
     also: tuple[tuple[tuple[Requirement, ...], ...], ...] = field(default=(), repr=False)
@@ -139,6 +142,11 @@ class NodeFilter:
             terms for terms in nodes.also if not any(each.key == NOT_TAKEN for term in terms for each in term)
         )
         return nodes if also == nodes.also else replace(nodes, also=also)
+
+
+def entry_to(flavor: FlavorName) -> str:
+    """A flavor among what a filter ``enters``."""
+    return f"flavor/{flavor}"
 
 
 #: No conditions on labels, no tolerations.

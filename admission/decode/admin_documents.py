@@ -131,6 +131,7 @@ def flavor_fact(raw: bytes) -> FlavorFact:
             if is_dns_name(name) and is_extended(resource)
         },
         may_grow=_may_grow(flavor),
+        tolerations=tuple(each.to_domain() for each in flavor.spec.tolerations),
         uid=flavor.metadata.uid,
         unread=unread(beyond),
     )

@@ -48,6 +48,14 @@ def ignored_in_template(annotations: Mapping[str, str] | None, where: str) -> tu
     return (_sentence(f"{where}metadata.annotations[{names.BALANCED}]", text, _TRUTH, "as 'false'"),)
 
 
+def ignored_in_job(annotations: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Sentences about what a Job says of how its pods are released."""
+    text = (annotations or {}).get(names.MAY_GROW, "true")
+    if text in ("true", "false"):
+        return ()
+    return (_sentence(f"metadata.annotations[{names.MAY_GROW}]", text, _TRUTH, "as its queue says"),)
+
+
 def first_ignored(sentences: Iterable[str]) -> tuple[str, ...]:
     """Those that are shown for one workload, each once."""
     return tuple(dict.fromkeys(sentences))[:MOST_IGNORED]

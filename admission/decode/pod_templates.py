@@ -22,6 +22,7 @@ from admission.facts.volumes import PodVolume
 from admission.facts.workloads import NOTHING_BY_NAME
 from admission.wire import WireMetadata
 from queues.api import names
+from queues.api.flavor_tolerations import TOLERATIONS_AT, added_positions
 from queues.api.json_patch import escaped
 from queues.api.model import excerpt
 from queues.api.node_affinity import unpinned
@@ -236,5 +237,9 @@ def existing_paths(template: bytes) -> frozenset[str]:
     for field in ("labels", "annotations"):
         written = mapping_at(document, "metadata", field)
         found |= {f"/metadata/{field}/{escaped(key)}" for key in _WRITTEN if key in written}
+    tolerations = value_at(document, "spec", "tolerations")
+    if isinstance(tolerations, list):
+        added = added_positions(tolerations, mapping_at(document, "metadata", "annotations"))
+        found |= {TOLERATIONS_AT, *(f"{TOLERATIONS_AT}/{place}" for place in added)}
     node_affinity = mapping_at(document, "spec", "affinity", "nodeAffinity")
     return one(frozenset(found | {f"/spec/affinity/nodeAffinity/{key}" for key in node_affinity}))

@@ -14,6 +14,7 @@ from admission.decode.topology_requests import pod_shape_of
 from admission.facts.pods import PodShape
 from admission.wire import WirePod, WireStruct
 from queues.api import names
+from queues.api.flavor_tolerations import own_tolerations
 from queues.api.reading.user_values import LONGEST_MESSAGE, UserValues, shortened
 from queues.errors import ApiError, ApiRefused
 
@@ -56,6 +57,7 @@ class _Template(msgspec.Struct):
 _TEMPLATE: Final = msgspec.json.Decoder(_Template)
 _CONTAINERS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _AFFINITY: Final = msgspec.json.Decoder(dict[str, Any] | None)
+_TOLERATIONS: Final = msgspec.json.Decoder(list[dict[str, Any]] | None)
 _POD: Final = msgspec.json.Decoder(WirePod)
 
 
@@ -69,11 +71,16 @@ def template_digest(template: bytes) -> str:
     try:
         read = _TEMPLATE.decode(template)
         spec: dict[str, Any] = dict(read.spec)
+        meta = read.metadata or _Metadata()
         written = spec.pop("affinity", msgspec.Raw(b"null"))
         pinned = directed_by(template) is not None
         if not is_of_possible_size(len(written), UserValues(), "", pinned=pinned):
             return ""  # its workload is refused as well
         affinity = affinity_as_written(template, _AFFINITY.decode(written))
+        if "tolerations" in spec:
+            tolerations = {"tolerations": _TOLERATIONS.decode(spec.pop("tolerations"))}
+            own = own_tolerations(tolerations, meta.annotations)
+            spec.update({"tolerations": own} if own else {})
         for field in ("containers", "initContainers"):
             if field in spec:
                 spec[field] = [
@@ -82,7 +89,6 @@ def template_digest(template: bytes) -> str:
                 ]
     except (msgspec.DecodeError, RecursionError):
         return ""
-    meta = read.metadata or _Metadata()
     said = [_of_every_job(meta.labels), _of_every_job(meta.annotations), affinity]
     return blake2b(msgspec.json.encode((said, spec), order="deterministic"), digest_size=8).hexdigest()
 

@@ -17,6 +17,7 @@ from admission.facts.volcano_jobs import NetworkTopologySpec
 from admission.facts.workloads import SubGroup, WorkloadFact
 from admission.wire import Int32, WireStruct
 from queues.api import names
+from queues.api.flavor_tolerations import own_filter
 from queues.api.node_affinity import without_pin
 from queues.api.reading.device_shares import share_of
 from queues.api.reading.pod_places import (
@@ -104,14 +105,14 @@ def pod_shape_of(
     """What a template or pod says. Parts that cannot be used are left out and noted in ``values``.
 
     ``where``: what paths begin with, "" for a pod. ``affinity``: of the spec (``affinity_of``). ``pinned``: Muster has
-    added nodes to the affinity, which are not what its owner asks for. ``status``: of a pod, where it may have been
-    resized.
+    added nodes to the affinity, and perhaps tolerations, which are not what its owner asks for. ``status``: of a pod,
+    where it may have been resized.
     """
     said = annotations or {}
     nodes, prefers = EVERYWHERE, tuple[Preference, ...]()
     if counted_places(spec, values, f"{where}spec"):
         found, wished = node_filter_of(spec, affinity), preferences_of(affinity)
-        found = without_pin(found) if pinned else found
+        found = own_filter(without_pin(found), said) if pinned else found
         if counted_filter(found, wished, values, f"{where}spec"):
             nodes, prefers = found, wished
     required, preferred = topology_of(said)

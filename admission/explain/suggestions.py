@@ -15,6 +15,7 @@ from msgspec import structs
 
 from admission.engine.claims import awaits_pods
 from admission.engine.nodes.table import NodeTable
+from admission.engine.pending.pending import entering_with
 from admission.engine.snapshot import Snapshot
 from admission.explain.fewest_endings import FOREVER, fewest_endings, time_left
 from admission.explain.quota_raises import QuotaRaise, capability_raised, deserved_raised
@@ -137,7 +138,8 @@ def _nodes(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
         return
     if refused.code not in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.NEVER_FITS):
         return
-    for pods in workload.pod_sets:
+    enters = table.layout.entries(what_if.tree.flavors(workload.queue))
+    for pods in entering_with(workload, enters).pod_sets:
         if wanted := _wanted_nodes(table, pods):
             yield _change(SuggestionKind.NODES, wanted, {"takes": quantities(pods.takes)})
             return

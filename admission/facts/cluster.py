@@ -11,7 +11,16 @@ from queues.ledger_record import LedgerRecord
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources
-from queues.workload import DevicePlaces, FlavorName, NodeName, QueueName, Requirement, Taint, WorkloadKey
+from queues.workload import (
+    DevicePlaces,
+    FlavorName,
+    NodeName,
+    QueueName,
+    Requirement,
+    Taint,
+    Toleration,
+    WorkloadKey,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +147,8 @@ class FlavorFact:
     device_classes: Mapping[str, str] = field(default_factory=dict)
     #: Amounts of the largest node that an autoscaler can add to it; None if it states none.
     may_grow: Mapping[str, int] | None = None
+    #: What pods get that are released to its nodes.
+    tolerations: tuple[Toleration, ...] = ()
     uid: str = ""
     #: What of it is not read, because it is beyond its bounds; "": nothing.
     unread: str = ""

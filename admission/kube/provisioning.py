@@ -294,7 +294,9 @@ def _wish_of(
     world: World, asking: Mapping[QueueName, ProvisioningRules], workload: Workload
 ) -> Iterator[NodeWish]:
     """What the gang asks for; nothing: nodes can not be asked for, or would not let it start."""
-    if (pods := pod_wishes(workload)) and _within_limits(world, workload):
+    rules = world.queue_facts.release_rules(workload.queue, world.node_inventory.tolerations)
+    tolerations = [each for of_flavor in rules.tolerations.values() for each in of_flavor]
+    if (pods := pod_wishes(workload, tolerations)) and _within_limits(world, workload):
         _, *above = (each.name for each in path_upwards(workload.queue, _queue_of(world)))
         yield NodeWish(
             key=workload.key,

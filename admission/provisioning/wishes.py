@@ -5,17 +5,18 @@ what decides where a pod fits (requests, node selector, affinity, tolerations) a
 of workloads ask in the same way, and nothing has to be read again.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final
 
 from admission.provisioning.found_requests import owner_value
 from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS, Document, ObjectRef
+from queues.api.flavor_tolerations import document
 from queues.api.names import PROVISIONING_ATTEMPT, PROVISIONING_FOR
 from queues.quota.queue import ProvisioningRules
 from queues.resources import PODS, Resources, amount, is_device, show
-from queues.workload import NodeFilter, PodSet, QueueName, Requirement, Workload, WorkloadKey
+from queues.workload import NodeFilter, PodSet, QueueName, Requirement, Toleration, Workload, WorkloadKey
 
 #: Pod sets that a ProvisioningRequest may have.
 MOST_POD_SETS: Final = 32
@@ -73,11 +74,17 @@ def owner_label(key: WorkloadKey) -> str:
     return owner_value(key.kind, key.uid)
 
 
-def pod_wishes(workload: Workload) -> tuple[PodWish, ...]:
-    """The pods that have to start together; equal ones are one wish. Empty: too many kinds of pods for one request."""
+def pod_wishes(workload: Workload, tolerations: Sequence[Toleration] = ()) -> tuple[PodWish, ...]:
+    """The pods that have to start together; equal ones are one wish. Empty: too many kinds of pods for one request.
+
+    ``tolerations``: of the flavors of its queue. Nodes that are added may be of any of them.
+    """
     found: dict[tuple[Resources, NodeFilter], int] = {}
     for pods, count in _starting(workload):
-        shape = (_whole(pods), pods.nodes)
+        nodes = pods.nodes
+        if tolerations:
+            nodes = replace(nodes, tolerations=tuple(dict.fromkeys((*nodes.tolerations, *tolerations))))
+        shape = (_whole(pods), nodes)
         found[shape] = found.get(shape, 0) + count
     wishes = tuple(
         PodWish(count=count, takes=takes, nodes=nodes) for (takes, nodes), count in found.items() if count
@@ -167,19 +174,7 @@ def _pod_spec(pods: PodWish) -> Document:
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         }
     if nodes.tolerations:
-        spec["tolerations"] = [
-            {
-                name: text
-                for name, text in (
-                    ("key", each.key),
-                    ("operator", each.operator),
-                    ("value", each.value),
-                    ("effect", each.effect),
-                )
-                if text
-            }
-            for each in nodes.tolerations
-        ]
+        spec["tolerations"] = [document(each) for each in nodes.tolerations]
     return spec
 
 

@@ -13,13 +13,17 @@ from admission.facts.pods import PodFact
 from admission.wire import WirePodStatus
 from admission.workloads.seats import is_live
 from queues.api import names
+from queues.api.flavor_tolerations import own_tolerations
 from queues.api.node_affinity import REQUIRED, unpinned
 
 Document = dict[str, Any]
 
 #: Worked out by the API server from other fields, from the pod's class, or allowed on a running pod only.
 _WORKED_OUT: Final = ("nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers")
-_DIRECTIVES: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.RECREATED_FROM)
+_DIRECTIVES: Final = (
+    *(names.ADMISSION_ID, names.SEAT, names.DEVICES, names.FLAVOR_TOLERATIONS),
+    names.RECREATED_FROM,
+)
 
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -63,6 +67,8 @@ def manifest_of(pod: Mapping[str, Any]) -> str:
     if owners:
         metadata["ownerReferences"] = owners
     spec = _spec(pod["spec"], labels, pinned=names.ADMISSION_ID in written)
+    if names.FLAVOR_TOLERATIONS in written:
+        spec["tolerations"] = own_tolerations(pod["spec"], written)
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 

@@ -27,11 +27,13 @@ from admission.world.nodes import NodeInventory
 from queues.admissions import Admission, AdmissionState
 from queues.api import names
 from queues.api.api_resources import PODS, ApiResource, ObjectRef
+from queues.api.flavor_tolerations import TOLERATIONS_AT, listed, missing
 from queues.api.json_patch import Step, escaped, expect, steps_of
 from queues.api.node_affinity import own_affinity, pinned_affinity
 from queues.api.reading.user_values import LARGEST_AFFINITY
 from queues.api.types.workload_kind import Path
 from queues.api.workload_kinds import OPERATOR_KINDS
+from queues.quota.queue import PLAIN_RELEASE, ReleaseRules
 from queues.resources import NOTHING, devices_text
 from queues.workload import AdmissionId, NodeName, QueueName
 
@@ -44,7 +46,11 @@ MAKER_WAITS: Final = "suspend maker"
 
 #: Objects in the document of a pod that a policy has gated, and the gates, by JSON pointer.
 _GATED_POD: Final = frozenset(
-    ("/metadata", "/metadata/labels", "/metadata/annotations", "/spec", "/spec/schedulingGates")
+    (
+        *("/metadata", "/metadata/labels", "/metadata/annotations", "/spec", "/spec/schedulingGates"),
+        # The API server adds some itself.
+        TOLERATIONS_AT,
+    )
 )
 #: Objects in the document of every Job.
 _JOB: Final = frozenset(("/spec", "/spec/template", "/spec/template/spec"))
@@ -98,6 +104,8 @@ class Order:
     seat: Promised | None = None
     #: JSON pointers of what its document is known to have (see ``json_patch``).
     existing: frozenset[str] = frozenset()
+    #: Tolerations that its pods get, in the place of those that they got before; None: these stay.
+    tolerations: Sequence[Mapping[str, Any]] | None = None
     #: Seats (indices) that pods may take once it is carried out. It is sent only while these are held.
     seats: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
 
@@ -109,12 +117,12 @@ def orders_for(
     timeouts: Timeouts,
     promised: Mapping[str, Promised] = MappingProxyType({}),
     *,
-    kept: bool = False,
+    rules: ReleaseRules = PLAIN_RELEASE,
 ) -> list[Order]:
     """All that is to be written for one workload now.
 
     ``promised``: seats that pods (by uid) were assigned before; they are assigned the same again or none, and no
-    other pod gets one of these. ``kept``: pods are marked so that cluster autoscalers do not end them.
+    other pod gets one of these. ``rules``: of its queue.
     """
     # These pods are deleted once it is stored how to make them again: see ``admission.kube.writers.recreate``.
     to_recreate = {pod.uid for pod in state.to_recreate}
@@ -130,9 +138,9 @@ def orders_for(
     if holding is Holding.NO_PODS:
         return orders
     if holding in SUSPENDED and fact is not None and not state.is_over:
-        orders += _job_orders(state, fact, inventory, kept=kept)
+        orders += _job_orders(state, fact, inventory, rules)
     if not state.is_over:
-        orders += _releases(state, fact, promised, kept=kept)
+        orders += _releases(state, fact, promised, rules)
     return orders
 
 
@@ -187,14 +195,14 @@ def _shortened(state: WorkloadState, longest: int, others: Set[str]) -> Iterator
 
 
 def _job_orders(
-    state: WorkloadState, fact: WorkloadFact, inventory: NodeInventory, *, kept: bool
+    state: WorkloadState, fact: WorkloadFact, inventory: NodeInventory, rules: ReleaseRules
 ) -> list[Order]:
     open_ = [place.admission for place in state.seat_maps if place.admission.state is AdmissionState.OPEN]
     evicting = len(open_) < len(state.seat_maps)
     if any(admission.id in state.evictable for admission in open_):
         return []  # it goes back first: what it asks now may not be what was admitted
     if fact.suspended:
-        return _of_suspended(state, fact, () if evicting else open_, inventory, kept=kept)
+        return _of_suspended(state, fact, () if evicting else open_, inventory, rules)
     # One that lacks nothing is about to end, or was scaled to nothing: it has nothing to be kept from.
     # What ran before it was in a queue would lose what it has done, also if it cannot be read.
     by_operator = support_of(fact.key).holding is Holding.SUSPENDED_AND_GATED
@@ -213,14 +221,13 @@ def _of_suspended(
     fact: WorkloadFact,
     open_: Sequence[Admission],
     inventory: NodeInventory,
-    *,
-    kept: bool,
+    rules: ReleaseRules,
 ) -> list[Order]:
     """Orders of an object that is suspended. ``open_``: admissions by which it may go on."""
     if open_:
         if support_of(fact.key).holding is Holding.SUSPENDED_AND_GATED:
             return [_resumption(fact, "resume gated", resumed(fact, state.workload.queue)["spec"])]
-        return [_resume(state, fact, open_, inventory, kept=kept)]
+        return [_resume(state, fact, open_, inventory, rules)]
     ends = fact.phase in (UNSTARTED, FAILING) and not state.needs_seats
     ends = ends or (fact.phase == FAILING and state.is_run_out)
     if ends and not state.seat_maps:
@@ -237,23 +244,28 @@ def _resume(
     fact: WorkloadFact,
     open_: Sequence[Admission],
     inventory: NodeInventory,
-    *,
-    kept: bool,
+    rules: ReleaseRules,
 ) -> Order:
-    """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod.
+    """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod, as one that
+    may grow always is: no seat could be added to the nodes of a template.
 
     The queue label on a template has its pods gated, unless its labels say that they are released.
     """
     template: dict[str, Any]
-    directed = len(open_) == 1 and not state.needs_seats and leaves_no_choice(open_[0], inventory)
+    existing = frozenset[str]() if fact.revision is None else fact.revision.existing
+    grows = rules.jobs_may_grow if fact.may_grow is None else fact.may_grow
+    directed = not grows and len(open_) == 1 and not state.needs_seats
+    directed = directed and leaves_no_choice(open_[0], inventory)
     if directed and not _ranks_matter(fact, open_[0]) and (affinity := _directions(fact, open_[0])):
         admission = open_[0]
+        tolerated = missing(fact.pod_sets[0].nodes.tolerations, rules.tolerations_for(admission.holding()))
         template = {
             "metadata": {
                 "labels": {names.RELEASED: "true"},
                 "annotations": {
                     names.ADMISSION_ID: str(admission.id),
-                    **(_marks(fact.revision.existing) if kept and fact.revision is not None else {}),
+                    **_noted(tolerated, existing),
+                    **(_marks(existing) if rules.kept else {}),
                 },
             },
             "spec": {"affinity": affinity},
@@ -267,15 +279,15 @@ def _resume(
             "template": template,
         }
         seats = {admission.id: frozenset(_held(admission))}
-        return _resumption(fact, f"resume {admission.id}", spec, seats=seats)
+        return _resumption(fact, f"resume {admission.id}", spec, seats=seats, tolerations=tolerated)
     template = {
         "metadata": {
             "labels": {names.QUEUE_LABEL: state.workload.queue, names.RELEASED: "false"},
-            "annotations": {names.ADMISSION_ID: None},
+            "annotations": {names.ADMISSION_ID: None, **_noted((), existing)},
         },
         "spec": {"affinity": own_affinity(fact.pod_sets[0].nodes)},
     }
-    return _resumption(fact, "resume gated", {"suspend": False, "template": template})
+    return _resumption(fact, "resume gated", {"suspend": False, "template": template}, tolerations=())
 
 
 def _directions(fact: WorkloadFact, admission: Admission) -> dict[str, Any]:
@@ -362,7 +374,7 @@ def _maker_order(maker: ObjectRef, namespace: str, intent: str, *, suspend: bool
 
 
 def _releases(
-    state: WorkloadState, fact: WorkloadFact | None, promised: Mapping[str, Promised], *, kept: bool
+    state: WorkloadState, fact: WorkloadFact | None, promised: Mapping[str, Promised], rules: ReleaseRules
 ) -> Iterator[Order]:
     """Gated pods that wait while a seat of theirs is vacant."""
     seated = {pod.uid for place in state.seat_maps for pod in place.seated.values()}
@@ -388,7 +400,7 @@ def _releases(
         seat = promised.get(pod.uid)
         if seat is not None:
             if seat in free:
-                yield _let_go(pod, free[seat], seat.position, kept=kept)
+                yield _let_go(pod, free[seat], seat.position, rules)
         elif seats := vacant.get((name_of(pod, fact), pod.index if by_index else None)):
             fits = (
                 position
@@ -396,7 +408,7 @@ def _releases(
                 if may_take(admission.seats[index], pod, pod_sets.get(admission.seats[index].pod_set))
             )
             if (position := next(fits, None)) is not None:
-                yield _let_go(pod, *seats.pop(position), kept=kept)
+                yield _let_go(pod, *seats.pop(position), rules)
 
 
 def _rank(pod: PodFact) -> tuple[int, list[str | int]]:
@@ -433,8 +445,17 @@ def _marks(existing: Set[str]) -> dict[str, str]:
     }
 
 
-def _let_go(pod: PodFact, admission: Admission, index: int, *, kept: bool) -> Order:
+def _noted(added: Sequence[Mapping[str, Any]], existing: Set[str]) -> dict[str, str | None]:
+    """The annotation that lists the tolerations which are added. One of before is removed where there are none."""
+    if added:
+        return {names.FLAVOR_TOLERATIONS: listed(added)}
+    written = f"/metadata/annotations/{escaped(names.FLAVOR_TOLERATIONS)}"
+    return {names.FLAVOR_TOLERATIONS: None} if written in existing else {}
+
+
+def _let_go(pod: PodFact, admission: Admission, index: int, rules: ReleaseRules) -> Order:
     seat = admission.seats[index]
+    tolerated = missing(pod.shape.nodes.tolerations, rules.tolerations_for((seat,)))
     return Order(
         verb=Verb.PATCH_POD,
         namespace=pod.namespace,
@@ -444,6 +465,7 @@ def _let_go(pod: PodFact, admission: Admission, index: int, *, kept: bool) -> Or
         seat=Promised(admission.id, index),
         seats={admission.id: frozenset({index})},
         existing=_GATED_POD | pod.existing,
+        tolerations=tolerated or None,
         body={
             "metadata": {
                 "uid": pod.uid,
@@ -452,7 +474,8 @@ def _let_go(pod: PodFact, admission: Admission, index: int, *, kept: bool) -> Or
                     names.ADMISSION_ID: str(admission.id),
                     names.SEAT: f"{seat.pod_set}/{seat.ordinal}",
                     **({names.DEVICES: devices} if (devices := devices_text(seat.takes)) else {}),
-                    **(_marks(pod.existing) if kept else {}),
+                    **_noted(tolerated, pod.existing),
+                    **(_marks(pod.existing) if rules.kept else {}),
                 },
             },
             "spec": {"schedulingGates": None, "affinity": pinned_affinity([seat.node], pod.shape.nodes)},
@@ -468,6 +491,7 @@ def paths_of(pod: Mapping[str, Any]) -> frozenset[str]:
         (
             *("/metadata", "/spec", "/spec/schedulingGates"),
             *(f"/metadata/{part}" for part in _WRITTEN if pod["metadata"].get(part) is not None),
+            *((TOLERATIONS_AT,) if pod["spec"].get("tolerations") is not None else ()),
             *(("/spec/affinity",) if affinity is not None else ()),
             *(("/spec/affinity/nodeAffinity",) if has_nodes else ()),
         )
@@ -492,7 +516,22 @@ def json_patch(order: Order, existing: Collection[str] | None = None) -> list[St
     else:
         tests.append(expect("/spec/schedulingGates", [{"name": names.GATE}]))
         changes = {"metadata": {part: order.body["metadata"][part] for part in _WRITTEN}, **changes}
-    return [*tests, *steps_of(changes, order.existing if existing is None else existing)]
+    known = order.existing if existing is None else existing
+    return [*tests, *steps_of(changes, known), *_toleration_steps(order, known)]
+
+
+def _toleration_steps(order: Order, existing: Collection[str]) -> Iterator[Step]:
+    """Those that Muster added before are removed, the last first: then the places of the others hold."""
+    if order.tolerations is None:
+        return
+    at = TOLERATIONS_AT if order.seat is not None else f"/spec/template{TOLERATIONS_AT}"
+    places = (path.removeprefix(f"{at}/") for path in existing if path.startswith(f"{at}/"))
+    for place in sorted(map(int, places), reverse=True):
+        yield {"op": "remove", "path": f"{at}/{place}"}
+    if order.tolerations and at not in existing:
+        yield {"op": "add", "path": at, "value": []}
+    for toleration in order.tolerations:
+        yield {"op": "add", "path": f"{at}/-", "value": toleration}
 
 
 # ── objects that operators make pods of ─────────────────────────────────────────────────────────────────────────

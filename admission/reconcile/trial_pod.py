@@ -13,6 +13,7 @@ from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.pods import PodRules, PodSettings, PodTemplateRenderer
 from admission.wire import WireMetadata
 from queues.api import names
+from queues.api.flavor_tolerations import own_tolerations
 from queues.workload import AdmissionId, NodeName
 
 Document = dict[str, Any]
@@ -24,13 +25,15 @@ _NO_ADMISSION: Final = AdmissionId(0)
 def pod_of_job(job: WireMetadata, template: bytes) -> Document:
     """A pod as the job controller makes it from the template of a batch/v1 Job.
 
-    Nodes that an earlier admission wrote there are taken out again.
+    Nodes and tolerations that an earlier admission wrote there are taken out again.
     """
     read = msgspec.json.decode(template)
     spec = dict(read["spec"])
     if affinity := affinity_as_written(template, spec.pop("affinity", None)):
         spec["affinity"] = affinity
     said = read.get("metadata") or {}
+    if spec.pop("tolerations", None) and (own := own_tolerations(read["spec"], said.get("annotations"))):
+        spec["tolerations"] = own
     labels, annotations = (_without_own(said.get(each)) for each in ("labels", "annotations"))
     owner = {
         "apiVersion": names.BATCH,

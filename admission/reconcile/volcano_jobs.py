@@ -74,8 +74,12 @@ class VolcanoJobController:
                 state = world.volcano_jobs.of(key)
                 group = world.pod_index.job_groups.get((view.spec.namespace, view.spec.group_name))
                 has_group = group is not None and group.minimum == view.spec.minimum
-                kept = world.queue_facts.keeps_from_autoscalers(QueueName(view.spec.queue))
-                work = work_for(key, state, view, now, rules=self._rules, has_group=has_group, kept=kept)
+                release = world.queue_facts.release_rules(
+                    QueueName(view.spec.queue), world.node_inventory.tolerations
+                )
+                work = work_for(
+                    key, state, view, now, rules=self._rules, has_group=has_group, release=release
+                )
                 self._look_again(key, state, view, now)
             except InvalidDocument:
                 continue  # no pod is made with flags of a plugin that cannot be used

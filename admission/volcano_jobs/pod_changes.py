@@ -19,8 +19,9 @@ from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import JobView
 from admission.volcano_jobs.volumes import volume_claims
 from queues.admissions import Admission, AdmissionState
+from queues.quota.queue import PLAIN_RELEASE, ReleaseRules
 from queues.resources import devices_text
-from queues.workload import AdmissionId, NodeName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, Toleration, WorkloadKey
 
 #: Pods that are made before the next ones are looked for: each takes the loop some microseconds in every turn.
 MOST_CREATES: Final = 1000
@@ -88,11 +89,11 @@ def work_for(
     *,
     rules: PodRules,
     has_group: bool = True,
-    kept: bool = False,
+    release: ReleaseRules = PLAIN_RELEASE,
 ) -> JobWork:
     """The writes of one Job. A Job that is being deleted needs no writes: its pods are deleted with it.
 
-    ``kept``: its pods are marked so that cluster autoscalers do not end them.
+    ``release``: rules of its queue.
 
     Raises InvalidDocument when a plugin's flags cannot be used.
     """
@@ -111,7 +112,8 @@ def work_for(
                 version=state.version,
                 retry_count=state.retry_count,
                 rules=rules,
-                kept=kept,
+                kept=release.kept,
+                tolerations=_tolerations(each, release) if release.tolerations else {},
             )
             for each in open_
         },
@@ -124,6 +126,12 @@ def work_for(
         lacks_group=not has_group and not state.is_over(),
         remove=expired(state, spec, now),
     )
+
+
+def _tolerations(admission: Admission, release: ReleaseRules) -> dict[str, tuple[Toleration, ...]]:
+    """What pods get of the flavors of their seats, by task: all pods of a task are of one flavor."""
+    tasks = {seat.pod_set: seat for seat in admission.holding()}
+    return {task: release.tolerations_for((seat,)) for task, seat in tasks.items()}
 
 
 def companions_of(spec: JobSpec) -> tuple[Companion, ...]:

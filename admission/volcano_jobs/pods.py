@@ -5,7 +5,7 @@ Everything that does not depend on the pod is encoded once for all pods of a tas
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -16,9 +16,10 @@ from admission.volcano_jobs.plugins import plugins_of
 from admission.volcano_jobs.task_index import IndexPlaceholder
 from admission.volcano_jobs.volumes import mount_volumes
 from queues.api import names
+from queues.api.flavor_tolerations import listed, missing
 from queues.api.node_affinity import pinned
 from queues.api.validation.defaults import HOST_DNS
-from queues.workload import AdmissionId, NodeName
+from queues.workload import AdmissionId, NodeName, Toleration
 
 #: Annotations that pods inherit from their Job: Volcano's, and the user who created the Job.
 INHERITED: Final = (
@@ -53,6 +54,8 @@ class PodSettings:
     rules: PodRules = PodRules()
     #: They are marked so that cluster autoscalers do not end them.
     kept: bool = False
+    #: What they get of the flavors of their seats, by task.
+    tolerations: Mapping[str, tuple[Toleration, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,9 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, differs: _Pla
         # The API server drops such a pod at once, also while its containers run: the next one would run next to them.
         spec["terminationGracePeriodSeconds"] = 1
     spec["affinity"] = pinned(spec.get("affinity"), [differs.node])
+    if tolerated := missing(spec.get("tolerations") or (), settings.tolerations.get(task.name, ())):
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *tolerated]
+        pod["metadata"]["annotations"][names.FLAVOR_TOLERATIONS] = listed(tolerated)
     mount_volumes(pod, job)
     for plugin in plugins_of(job):
         plugin.configure_pod(pod, task, differs.index)

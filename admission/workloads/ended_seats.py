@@ -128,6 +128,13 @@ def as_controlled(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> Workl
     fact = inputs.fact
     if fact is None or support_of(fact.key).holding not in SUSPENDED:
         return inputs
+    admitted = max(
+        (each.minimum for each in inputs.admissions if each.state is AdmissionState.OPEN), default=0
+    )
+    if 0 < admitted < fact.minimum:
+        # Pods that were added since are no part of the gang that runs: each may join it.
+        fact = replace(fact, minimum=admitted)
+        inputs = msgspec.structs.replace(inputs, fact=fact)
     if fact.counts is None:
         return _without_succeeded(inputs, fact)
     counts = with_ended(fact.counts, inputs.pods)
@@ -172,6 +179,9 @@ def _without_succeeded(inputs: WorkloadInputs, fact: WorkloadFact) -> WorkloadIn
 def _asking(fact: WorkloadFact, pod_sets: tuple[PodSet, ...]) -> WorkloadFact:
     """A workload of several pod sets with fewer pods than it asked at first."""
     asked = sum(pods.count for pods in pod_sets)
+    pod_sets = tuple(
+        pods if pods.minimum <= pods.count else replace(pods, minimum=pods.count) for pods in pod_sets
+    )
     return replace(fact, pod_sets=pod_sets, minimum=min(fact.minimum, asked), parallelism=asked)
 
 

@@ -38,7 +38,7 @@ from queues.node_closures import ClosureKind
 from queues.quota.queue import NodeRecoveryRules
 from queues.resources import DEVICE_MARK, MOST, NOTHING, WHOLE, Resources, is_device, total
 from queues.text_format import counted
-from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
+from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, Toleration, WorkloadKey
 
 #: Seconds before the last fault of the cluster in which others count as of the same time.
 _SAME_TIME: Final = 1800
@@ -264,6 +264,8 @@ class NodeInventory:
     def __init__(self) -> None:
         self.nodes: dict[NodeName, NodeFact] = {}
         self.flavors: dict[str, FlavorFact] = {}
+        #: What pods get on the nodes of flavors, of those that state it.
+        self.tolerations: Mapping[FlavorName, tuple[Toleration, ...]] = {}
         self.topologies: dict[str, TopologyFact] = {}
         self.hypernodes: dict[str, HyperNodeFact] = {}
         #: Nodes whose limit (allocatable minus foreign pods) is not stored yet.
@@ -333,6 +335,9 @@ class NodeInventory:
     def put_flavor(self, name: str, fact: FlavorFact | None) -> None:
         """A ResourceFlavor appeared, changed or went away."""
         self._put(self.flavors, name, fact)
+        self.tolerations = {
+            FlavorName(each.name): each.tolerations for each in self.flavors.values() if each.tolerations
+        }
         # The ledger bounds root per flavor, so it must learn each node's flavor again.
         self.unsaved.update(dict.fromkeys(self.nodes))
 
@@ -485,7 +490,7 @@ class NodeInventory:
             tree = (
                 hypernode_tree(self.hypernodes.values(), list(self.nodes.values())) if self.hypernodes else ()
             )
-            self._table = NodeTable.build(self._rows(), self.levels(), tree, self._growth())
+            self._table = NodeTable.build(self._rows(), self.levels(), tree, self._growth(), self.tolerations)
         elif self._changes:
             self._table = self._table.with_used(self._changes)
         self._changes = {}

@@ -20,10 +20,10 @@ from queues.admissions import Admission, AdmissionState
 from queues.quota.accounts import charges
 from queues.quota.decayed_usage import PastUse, Sums, UsageHolder, UsageRecorder, half_lives
 from queues.quota.loans import DeservedOverTime, LoansInForce, loans_in_force
-from queues.quota.queue import ROOT, Queue, keeps_from_autoscalers, with_removed
+from queues.quota.queue import ROOT, Queue, ReleaseRules, release_rules, with_removed
 from queues.quota.tree import QueueTree
 from queues.resources import NOTHING, Resources
-from queues.workload import AdmissionId, QueueName, WorkloadKey
+from queues.workload import AdmissionId, FlavorName, QueueName, Toleration, WorkloadKey
 
 
 class QueueFacts:
@@ -116,9 +116,11 @@ class QueueFacts:
             self._over_time = DeservedOverTime(dict(self._stated))
         return self._over_time
 
-    def keeps_from_autoscalers(self, name: QueueName) -> bool:
-        """Whether pods of a queue are marked so that cluster autoscalers do not end them."""
-        return keeps_from_autoscalers(name, self._stated.get)
+    def release_rules(
+        self, name: QueueName, tolerations: Mapping[FlavorName, tuple[Toleration, ...]]
+    ) -> ReleaseRules:
+        """How pods of a queue are released. ``tolerations``: of all flavors."""
+        return release_rules(name, self._stated.get, tolerations)
 
     def tenant_of(self, name: QueueName) -> QueueName:
         """The top-level queue above a queue, itself included."""

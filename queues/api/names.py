@@ -139,6 +139,10 @@ HOLD: Final = "muster.dev/hold"
 #: Annotation, written by a policy: the object was created suspended. To suspend it once more changes nothing.
 CREATED_SUSPENDED: Final = "muster.dev/created-suspended"
 
+#: Annotation of a batch/v1 Job: "true" and its pods are released one by one, so that it may get more of them while it
+#: runs; "false" and they are not, whatever its queue says.
+MAY_GROW: Final = "muster.dev/may-grow"
+
 #: Annotation of a PodGroup: quota for its ``minResources`` is held so long for its pods (``10m``).
 HOLD_MIN_RESOURCES: Final = "muster.dev/hold-min-resources"
 
@@ -153,6 +157,8 @@ ADMISSION_ID: Final = "muster.dev/admission-id"
 SEAT: Final = "muster.dev/seat"
 #: Annotation of pods with parts of devices, or with whole ones that were chosen: their numbers, ascending (``0,3``).
 DEVICES: Final = "muster.dev/devices"
+#: Annotation of pods and templates: tolerations that Muster has added, those of the flavor of their seats (JSON).
+FLAVOR_TOLERATIONS: Final = "muster.dev/flavor-tolerations"
 #: Annotation of pods that Muster recreated: uid of the pod that this one replaces.
 RECREATED_FROM: Final = "muster.dev/recreated-from"
 #: Annotation of workloads and pods: the user who created the object.
@@ -183,7 +189,7 @@ HELM_RELEASE: Final = "meta.helm.sh/release-name"
 HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
 #: Labels and annotations that only Muster's identity may write: on workloads, pods and templates, and on all objects.
-OWN_OF_PODS: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER)
+OWN_OF_PODS: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, FLAVOR_TOLERATIONS, RECREATED_FROM, USER)
 OWN_NAMES: Final = (*OWN_OF_PODS, CHANGED_BY, OF_TENANT)
 
 #: Annotations of pods that cluster autoscalers must not end to remove their node, with what they say (Cluster

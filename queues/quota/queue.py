@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from queues.admissions import Seat
 from queues.quota.accounts import Account
 from queues.resources import NOTHING, Resources
 from queues.text_format import span
-from queues.workload import NO_FLAVOR, FlavorName, QueueName, Requirement
+from queues.workload import NO_FLAVOR, FlavorName, QueueName, Requirement, Toleration
 
 ROOT = QueueName("root")
 #: Levels of queues below root. What looks at a queue looks at all queues above it, one inside the other.
@@ -208,6 +209,8 @@ class Queue:
     provisioning: ProvisioningRules | None = None
     #: Pods are marked so that cluster autoscalers do not end them; None if as in the queue above, at the top False.
     keep_from_autoscalers: bool | None = None
+    #: Jobs are released pod by pod, so that they may grow; None if as in the queue above, at the top False.
+    jobs_may_grow: bool | None = None
     #: Stops admissions of this queue and everything below.
     paused: bool = False
     #: Volcano's state: a closed queue takes and admits nothing new.
@@ -260,10 +263,46 @@ def provisioning_rules(
     return rules if rules is not None and rules.class_name and rules.max_open else None
 
 
-def keeps_from_autoscalers(name: QueueName, known: Callable[[QueueName], Queue | None]) -> bool:
-    """Whether pods of a queue are marked for cluster autoscalers: as it states, or the nearest queue above."""
-    stated = (each.keep_from_autoscalers for each in path_upwards(name, known))
-    return bool(next((each for each in stated if each is not None), False))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRules:
+    """How the pods of a queue are released."""
+
+    #: They are marked so that cluster autoscalers do not end them.
+    kept: bool = False
+    #: batch/v1 Jobs that say nothing else are released pod by pod, so that they may grow.
+    jobs_may_grow: bool = False
+    #: What they get on the nodes of a flavor that the queue names, by flavor.
+    tolerations: Mapping[FlavorName, tuple[Toleration, ...]] = field(default_factory=dict)
+
+    def tolerations_for(self, seats: Iterable[Seat]) -> tuple[Toleration, ...]:
+        """What pods get for these seats."""
+        if not self.tolerations:
+            return ()
+        flavors = sorted({seat.flavor for seat in seats})
+        return tuple(each for flavor in flavors for each in self.tolerations.get(flavor, ()))
+
+
+#: As they are without any queue's rules.
+PLAIN_RELEASE: Final = ReleaseRules()
+
+
+def release_rules(
+    name: QueueName,
+    known: Callable[[QueueName], Queue | None],
+    tolerations: Mapping[FlavorName, tuple[Toleration, ...]],
+) -> ReleaseRules:
+    """The rules of a queue: as it states, or the nearest queue above. ``tolerations``: of all flavors."""
+    path = tuple(path_upwards(name, known))
+
+    def nearest(stated: Iterable[bool | None]) -> bool:
+        return bool(next((each for each in stated if each is not None), False))
+
+    flavors = next((each.flavors for each in path if each.flavors), {}) if tolerations else {}
+    return ReleaseRules(
+        kept=nearest(each.keep_from_autoscalers for each in path),
+        jobs_may_grow=nearest(each.jobs_may_grow for each in path),
+        tolerations={flavor: tolerations[flavor] for flavor in flavors if flavor in tolerations},
+    )
 
 
 def with_removed(

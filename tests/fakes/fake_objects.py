@@ -40,7 +40,7 @@ def time_text(now: int) -> str:
 
 
 def json_patched(document: Document, operations: list[dict[str, Any]]) -> Document:
-    """RFC 6902: test, add, replace, remove. No element of a list is added or removed.
+    """RFC 6902: test, add, replace, remove. Elements of lists are added at the end only.
 
     Raises KeyError, IndexError or AssertionError where it does not fit.
     """
@@ -55,10 +55,13 @@ def json_patched(document: Document, operations: list[dict[str, Any]]) -> Docume
         match operation["op"]:
             case "test":
                 assert at[last] == operation["value"], operation
+            case "add" if isinstance(at, list):
+                assert last == "-", operation
+                at.append(copy.deepcopy(operation["value"]))
             case "add" | "replace":
                 at[last] = copy.deepcopy(operation["value"])
             case "remove":
-                del at[last]
+                del at[int(last) if isinstance(at, list) else last]
             case other:
                 raise NotImplementedError(other)
     return result

@@ -15,7 +15,7 @@ and by shape, so that a decision works out those states only that are new.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -268,8 +268,11 @@ class _Measure:
             counts[filters.index(_places_of(shape)), steps.index(shape.cpu) + 1, of] += count
         counts = np.cumsum(counts, axis=1)
         may = np.zeros((len(filters), len(table)), np.int64)
+        # Typical pods are of no queue: they count as those of queues that name the flavors.
+        enters = table.layout.entries(table.layout.tolerations)
         for index, (nodes, resource, in_parts) in enumerate(filters):
-            may[index] = table.layout.allowed(nodes) & (kind == kinds.index(resource))
+            entering = replace(nodes, enters=enters) if enters else nodes
+            may[index] = table.layout.allowed(entering) & (kind == kinds.index(resource))
             if in_parts and resource in devices:
                 may[index] &= devices[resource].in_parts
         memory = [devices[each].memory for each in kinds if each in devices]

@@ -7,6 +7,7 @@ A ``NodeTable`` is a value: ``with_used`` gives a new one that shares everything
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -29,6 +30,8 @@ from queues.workload import (
     NodeName,
     Preference,
     Taint,
+    Toleration,
+    entry_to,
 )
 
 Amounts = NDArray[np.int64]
@@ -83,6 +86,8 @@ class Layout:
     closed: tuple[ClosedNodes, ...] = ()
     #: All ResourceFlavors, with what can be added to them; empty: none states anything.
     growth: tuple[FlavorGrowth, ...] = ()
+    #: What pods on nodes of a flavor tolerate besides, of queues that name it (``NodeFilter.enters``).
+    tolerations: Mapping[FlavorName, tuple[Toleration, ...]] = field(default_factory=dict)
     _filters: dict[NodeFilter, Mask] = field(default_factory=dict)
     _flavors: dict[FlavorName, Mask] = field(default_factory=dict)
     _scores: dict[tuple[Preference, ...], Amounts] = field(default_factory=dict)
@@ -133,7 +138,20 @@ class Layout:
 
     def tolerated(self, nodes: NodeFilter) -> Mask:
         """(N,) nodes with tolerated taints only."""
-        return self.taints.tolerated(nodes.tolerations)
+        mask = self.taints.tolerated(nodes.tolerations)
+        for flavor, tolerations in self.tolerations.items():
+            if entry_to(flavor) in nodes.enters:
+                more = self.taints.tolerated((*nodes.tolerations, *tolerations))
+                mask = mask | (self.of_flavor(flavor) & more)
+        return mask
+
+    def entries(self, flavors: Iterable[FlavorName]) -> tuple[str, ...]:
+        """What pods of a queue with these flavors may enter by the tolerations of these."""
+        return tuple(entry_to(flavor) for flavor in flavors if flavor in self.tolerations)
+
+    def lasting(self) -> "Layout":
+        """The same nodes without the taints that say how a node is now."""
+        return replace(self, taints=self.taints.lasting(), _filters={})
 
     def seat(self, column: int, pod_set: str, ordinal: int, takes: Resources) -> Seat:
         """A seat on the node of a column."""
@@ -177,6 +195,7 @@ class NodeTable:
         levels: Sequence[Sequence[str]] = (),
         tree: Sequence[tuple[str, Mapping[NodeName, str]]] = (),
         growth: tuple[FlavorGrowth, ...] = (),
+        tolerations: Mapping[FlavorName, tuple[Toleration, ...]] = MappingProxyType({}),
     ) -> "NodeTable":
         """A table of these nodes, in any order.
 
@@ -221,6 +240,7 @@ class NodeTable:
             devices={node.name: node.devices for node in ordered if node.devices},
             links=device_links([node.devices for node in ordered]),
             growth=growth,
+            tolerations=tolerations,
         )
         return cls(
             layout,
@@ -258,7 +278,7 @@ class NodeTable:
         every = np.ones(len(self), np.bool_)
         return replace(
             self,
-            layout=replace(layout, usable=every, taints=layout.taints.lasting(), closed=(), _filters={}),
+            layout=replace(layout.lasting(), usable=every, closed=()),
             allocatable=allocatable,
             used=np.zeros_like(allocatable),
             ports={},

@@ -212,7 +212,7 @@ class PendingWorkload:
     workload_class: WorkloadClass | None = None
     #: Place in the class; None if left out for now.
     rank: Rank | None = None
-    #: Closures whose nodes its pods may use.
+    #: Closures and flavors whose nodes its pods may use.
     enters: tuple[str, ...] = ()
 
     @property

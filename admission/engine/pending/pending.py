@@ -208,7 +208,10 @@ class PendingWorkloads:
         entering = entry_of(workload, closed, self.tree, snapshot.now) if closed else Entry()
         if entering.until is not None:
             heappush(self._backoffs, (entering.until, key))
-        entry = self._entry(workload, seats, before, entering.names)
+        enters = entering.names
+        if trial.layout.tolerations and workload.queue in self.tree.paths:
+            enters += trial.layout.entries(self.tree.flavors(workload.queue))
+        entry = self._entry(workload, seats, before, enters)
         reason = obstacle(workload, snapshot.now)
         if reason is not None and reason.code == ReasonCode.BACKOFF:
             heappush(self._backoffs, (workload.not_before, key))
@@ -230,7 +233,7 @@ class PendingWorkloads:
     def _entry(
         self, source: Workload, seats: SeatLookup, before: PendingWorkload | None, enters: tuple[str, ...]
     ) -> PendingWorkload:
-        workload = _entering(source, enters)
+        workload = entering_with(source, enters)
         held = seats.held(workload.key)
         if held:
             return self._new_entry(source, workload, ClassRequest.of(workload, held), None)
@@ -519,11 +522,11 @@ class PendingLimits:
         return beyond
 
 
-def _entering(workload: Workload, closures: tuple[str, ...]) -> Workload:
-    """The workload with pods that may use the nodes of these closures."""
-    if not closures:
+def entering_with(workload: Workload, enters: tuple[str, ...]) -> Workload:
+    """The workload with pods that may use the nodes of these closures and flavors."""
+    if not enters:
         return workload
-    pod_sets = (replace(pods, nodes=replace(pods.nodes, enters=closures)) for pods in workload.pod_sets)
+    pod_sets = (replace(pods, nodes=replace(pods.nodes, enters=enters)) for pods in workload.pod_sets)
     return replace(workload, pod_sets=tuple(pod_sets))
 
 

@@ -279,8 +279,8 @@ def _shut(scope: NodeScope, pods: PodSet) -> dict[str, Mask]:
     trial, layout = scope.trial, scope.trial.layout
     if layout.usable.all():
         return {}
-    lasting = layout.taints.lasting().tolerated(pods.nodes.tolerations)
-    mask = ~layout.usable & scope.mask & layout.chosen(pods.nodes) & lasting
+    tolerated = layout.lasting().tolerated(pods.nodes)
+    mask = ~layout.usable & scope.mask & layout.chosen(pods.nodes) & tolerated
     mask &= trial.room_on(trial.table.allocatable, pods, slice(None)) > 0
     found: dict[str, Mask] = {}
     for column in np.flatnonzero(mask).tolist():

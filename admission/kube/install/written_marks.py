@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from queues.api.api_resources import Document
+from queues.api.flavor_tolerations import TOLERATIONS_AT, own_tolerations
 from queues.api.json_patch import Step, escaped, expect
-from queues.api.names import ADMISSION_ID, MEMBER_OF, QUEUE_LABEL, RELEASED
+from queues.api.names import ADMISSION_ID, FLAVOR_TOLERATIONS, MEMBER_OF, QUEUE_LABEL, RELEASED
 from queues.api.node_affinity import unpinned
 
 _MEMBER_AT = f"/annotations/{escaped(MEMBER_OF)}"
@@ -50,3 +51,7 @@ def without_directions(template: Document, at: str) -> Iterator[Step]:
         yield {"op": "remove", "path": f"{at}/metadata/labels/{escaped(RELEASED)}"}
     if spec.get("affinity"):
         yield {"op": "add", "path": f"{at}/spec/affinity", "value": unpinned(spec["affinity"])}
+    if FLAVOR_TOLERATIONS in metadata["annotations"]:
+        yield {"op": "remove", "path": f"{at}/metadata/annotations/{escaped(FLAVOR_TOLERATIONS)}"}
+        own = own_tolerations(spec, metadata["annotations"])
+        yield {"op": "add", "path": f"{at}{TOLERATIONS_AT}", "value": own}

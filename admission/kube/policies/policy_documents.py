@@ -57,8 +57,8 @@ from queues.api.workload_kinds import OPERATOR_KINDS
 FORCE: Final = "force-delete"
 #: Kinds whose objects have Muster create Volcano Jobs, in the name of their requester.
 JOB_STARTERS: Final = (("vccronjobs", VOLCANO_CRON_JOBS), ("jobflows", JOB_FLOWS))
-#: Annotations of pods that name their admission and seat.
-SIGNS: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.RECREATED_FROM)
+#: Annotations of pods that name their admission and seat, and what they got with it.
+SIGNS: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.FLAVOR_TOLERATIONS, names.RECREATED_FROM)
 #: The documents, in the order in which they are installed: what makes work wait, and what guards it.
 _TOPICS: Final = (
     *("waiting", "requesters", "owners", "operators", "train_jobs", "kept_names", "holds", "kueue_names"),

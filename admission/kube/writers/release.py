@@ -95,9 +95,9 @@ class ReleaseWriter:
             self._requeue(key)
         try:
             fact, promised = self.world.facts.get(key), self._promised(key)
-            kept = self.world.queue_facts.keeps_from_autoscalers(state.workload.queue)
             inventory, timeouts = self.world.node_inventory, self.world.timeouts
-            orders = orders_for(state, fact, inventory, timeouts, promised, kept=kept)
+            rules = self.world.queue_facts.release_rules(state.workload.queue, inventory.tolerations)
+            orders = orders_for(state, fact, inventory, timeouts, promised, rules=rules)
         except Exception:
             # A defect that one workload brings to light must not keep the others waiting.
             _log.exception("workload cannot be released", extra={"workload": str(key)})

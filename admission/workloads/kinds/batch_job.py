@@ -4,7 +4,7 @@ An Indexed Job with as many completions as its parallelism has a seat per comple
 interchangeable: whichever pod comes takes any vacant seat.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from admission.decode.fields import condition, is_true, one, seconds
+from admission.decode.ignored_values import ignored_in_job
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import by_pod_set, directed_by, existing_paths, pod_set_of
 from admission.decode.template_trials import template_digest
@@ -55,6 +56,9 @@ _PARENTS: Final = (JOB_SETS, MPI_JOBS, RAY_JOBS)
 
 #: Pod templates without it are of Jobs that wait by themselves.
 _MEMBER_OF: Final = names.MEMBER_OF.encode()
+
+#: What an annotation says that means yes or no; None: neither, or it is not there.
+_TRUTHS: Final[Mapping[str | None, bool]] = {"true": True, "false": False}
 
 #: Phase of a Job whose completions are reached and whose status has no start time: the API server refuses that
 #: such a Job is complete, and its controller gives no start time to a Job that is suspended.
@@ -169,6 +173,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
         held=annotations.get(names.HOLD) == "true",
+        may_grow=_TRUTHS.get(annotations.get(names.MAY_GROW)),
         suspended_at=_suspended_at(status.conditions),
         parallelism=parallelism,
         active=status.active or 0,
@@ -177,7 +182,11 @@ def job_fact(job: WireJob) -> WorkloadFact:
         directed=directed_by(template),
         revision=one(JobRevision(meta.generation, existing_paths(template))),
         conduct=conduct_of(
-            meta.annotations, meta.labels, spec.active_deadline_seconds, said.image, said.ignored
+            meta.annotations,
+            meta.labels,
+            spec.active_deadline_seconds,
+            said.image,
+            (*said.ignored, *ignored_in_job(meta.annotations)),
         ),
     )
     return of_possible_size(fact, "spec.parallelism")

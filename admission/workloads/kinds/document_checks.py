@@ -202,7 +202,9 @@ def _of_operator(
     if not queue:
         yield _without_queue(subject)
     elif fact.obstacle is None:
-        found = f"{_pods(fact)}, all to start together; queue {excerpt(queue)}"
+        is_whole = fact.minimum >= sum(pods.count for pods in fact.pod_sets)
+        together = "all to start together" if is_whole else f"{fact.minimum} of them to start together"
+        found = f"{_pods(fact)}, {together}; queue {excerpt(queue)}"
         yield subject.finding("note", "", found, "")
         yield from _without_effect(subject, description, fact)
         yield from _waiting(subject, queue, fact, known)
@@ -224,11 +226,15 @@ def _waiting(subject: Subject, queue: str, fact: WorkloadFact, known: Known) -> 
 def _without_effect(subject: Subject, description: WorkloadKindSpec, fact: WorkloadFact) -> Iterator[Finding]:
     """Fields by which an operator would have fewer pods start, or another queue, of an object that waits."""
     for field in description.fewer_pods:
-        count = sum(pods.count for pods in fact.pod_sets if field.pod_set in ("", pods.name.lower()))
+        if field.counts:
+            continue
+        count = sum(
+            pods.minimum or pods.count for pods in fact.pod_sets if field.pod_set in ("", pods.name.lower())
+        )
         least = _member(subject.value, field.at)
         if isinstance(least, int) and not isinstance(least, bool) and least < count:
             expected = (
-                f"nothing: Muster does not read it, all {count} pods start together. A Volcano Job with minAvailable"
+                f"nothing: Muster does not read it, {count} pods start together. A Volcano Job with minAvailable"
                 " starts with fewer, and the others join"
             )
             yield subject.finding("warning", ".".join(field.at), str(least), expected)

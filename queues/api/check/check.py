@@ -46,7 +46,6 @@ from queues.api.metadata_keys import KeyUse
 from queues.api.model import Model, excerpt
 from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.cron_job import VolcanoCronJob
-from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.job_template import JobTemplate
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
@@ -57,7 +56,7 @@ from queues.api.validation.queued_work import (
     job_violations_in_queue,
     template_violations_in_queue,
 )
-from queues.api.validation.unsupported import unsupported, unsupported_in_flavor, unsupported_in_queue
+from queues.api.validation.unsupported import unsupported, unsupported_in_queue
 from queues.api.validation.validation import KINDS, kind_of, unknown_fields, violations_of
 from queues.api.validation.violations import Violation
 from queues.json_values import mapping_at, value_at
@@ -357,6 +356,4 @@ def _unsupported(model: type[Model], document: dict[str, Any]) -> tuple[str, ...
                 return tuple(f"spec.jobTemplate.{path}" for path in of_jobs)
             case QueueDocument():
                 return unsupported_in_queue(parsed)
-            case ResourceFlavor():
-                return unsupported_in_flavor(parsed)
     return ()

@@ -50,11 +50,18 @@ def convert_flavors(
         done.differences += _flavor_differences(subject, flavor)
     kept_flavors = {name: flavors[name] for name in sorted(with_labels - left_out) if name in flavors}
     done.documents += [
-        document_of(FLAVORS, name, spec={"nodeLabels": dict(flavor.spec.node_labels)})
-        for name, (_, flavor) in kept_flavors.items()
+        document_of(FLAVORS, name, spec=_spec(flavor)) for name, (_, flavor) in kept_flavors.items()
     ]
     done.differences += _overlaps(kept_flavors)
     return frozenset(with_labels - left_out)
+
+
+def _spec(flavor: KueueFlavor) -> dict[str, Any]:
+    tolerations = list(flavor.spec.tolerations)
+    return {
+        "nodeLabels": dict(flavor.spec.node_labels),
+        **({"tolerations": tolerations} if tolerations else {}),
+    }
 
 
 def convert_topology(topology: KueueTopology) -> dict[str, Any]:
@@ -72,9 +79,6 @@ def _flavor_differences(subject: Subject, flavor: KueueFlavor) -> Iterable[Findi
     if not spec.node_labels:
         instead = "no ResourceFlavor is made of it: its quota is a limit over all nodes"
         yield subject.finding("note", "spec.nodeLabels", "nothing", instead)
-    if spec.tolerations:
-        instead = "left out: Kueue adds them to pods, Muster does not; write them into the pod templates"
-        yield subject.finding("warning", "spec.tolerations", "tolerations", instead)
     if spec.node_taints:
         instead = "left out: Muster looks at the taints of the nodes themselves"
         yield subject.finding("note", "spec.nodeTaints", "taints", instead)

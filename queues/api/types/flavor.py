@@ -1,12 +1,16 @@
 """ResourceFlavor, muster.dev/v1alpha1: a kind of hardware that quota is counted in, recognised by node labels."""
 
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from queues.api.metadata import ObjectMeta
-from queues.api.model import Labels, Model, Quantities, Text
+from queues.api.model import Labels, Model, Quantities, Text, at_most
 from queues.api.names import MUSTER
+from queues.workload import Toleration
+
+#: Tolerations of a flavor.
+MOST_FLAVOR_TOLERATIONS: Final = 16
 
 
 class TolerationSpec(Model):
@@ -23,9 +27,15 @@ class TolerationSpec(Model):
     #: How long a pod stays on a node with the taint.
     toleration_seconds: int | None = None
 
+    def to_domain(self) -> Toleration:
+        """As the engine and pods have it."""
+        return Toleration(
+            self.key, self.operator or "Equal", self.value, self.effect, self.toleration_seconds
+        )
+
 
 class FlavorSpec(Model):
-    """The nodes of the flavor, and what its devices count as. ``tolerations`` has no effect yet."""
+    """The nodes of the flavor, what its devices count as, and what pods tolerate there."""
 
     #: A node is of this flavor if it has all of them.
     node_labels: Labels = Field(default_factory=dict)
@@ -34,8 +44,8 @@ class FlavorSpec(Model):
     #: The largest node of the flavor that a cluster autoscaler can add: amounts by resource. Devices that are not named
     #: are not on it; processors, memory and the like have no bound then. Absent: none is known.
     may_grow: Quantities = Field(default_factory=dict)
-    #: Accepted and kept, without effect yet: pods need tolerations of their own for the flavor's nodes.
-    tolerations: tuple[TolerationSpec, ...] = ()
+    #: What pods get when they are released to nodes of the flavor, besides their own: those of queues that name it.
+    tolerations: Annotated[tuple[TolerationSpec, ...], at_most(MOST_FLAVOR_TOLERATIONS)] = ()
 
 
 class ResourceFlavor(Model):

@@ -185,6 +185,9 @@ class QueuePolicySpec(Model):
     #: Pods get annotations by which Cluster Autoscaler and Karpenter leave their nodes alone. What users wrote there
     #: stays.
     keep_from_autoscalers: Flag | None = None
+    #: batch/v1 Jobs may get more pods while they run: their pods are released one by one, a write for each. A Job's
+    #: annotation ``muster.dev/may-grow`` counts before it.
+    jobs_may_grow: Flag | None = None
     #: Stops admissions to this queue and to all queues below it.
     paused: Flag | None = None
 
@@ -385,6 +388,7 @@ class QueueDocument(Model):
             node_recovery=_node_recovery(policy.health),
             provisioning=_provisioning(policy.provisioning),
             keep_from_autoscalers=policy.keep_from_autoscalers,
+            jobs_may_grow=policy.jobs_may_grow,
             generation=self.metadata.generation,
         )
 

@@ -155,13 +155,25 @@ class KindDemand(Model):
     expected: Text
 
 
+class FieldDefault(Model):
+    """A flag that Muster writes on an object in a queue which says nothing of it."""
+
+    #: The flag.
+    at: FieldPath
+    #: What is written.
+    value: Flag
+
+
 class FewerPods(Model):
-    """A field that lets fewer pods start together where the operator decides. It is without effect here."""
+    """A field that lets fewer pods start together where the operator decides."""
 
     #: The number.
     at: FieldPath
     #: The pod set; "": all.
     pod_set: Text = ""
+    #: Whether it counts here too, of a pod set: so many start together, and the others join them. Else it is without
+    #: effect.
+    counts: Flag = False
 
 
 class Ended(Model):
@@ -198,10 +210,12 @@ class WorkloadKindSpec(Model):
     suspended_with: tuple[ServedKind, ...] = ()
     #: What an object in a queue has to say.
     demands: tuple[KindDemand, ...] = ()
+    #: What an object in a queue says that leaves it out.
+    defaults: tuple[FieldDefault, ...] = ()
     #: What ``managedBy``, next to the field that suspends it, says of objects that its operator looks after; empty: the
     #: kind has no such field.
     managed_by: tuple[Text, ...] = ()
-    #: Fields that let fewer pods start together where its operator decides. ``muster check`` says that they are without
+    #: Fields that let fewer pods start together where its operator decides. ``muster check`` says which are without
     #: effect.
     fewer_pods: tuple[FewerPods, ...] = ()
     #: A field that names a queue of its operator, which is without effect as well.

@@ -43,6 +43,7 @@ from queues.api.reading.user_values import (
     shared_claim_problem,
 )
 from queues.api.resource_names import HUGE_PAGES, doubt_about, is_extended, page_size, problem_of_request
+from queues.api.types.flavor import TolerationSpec
 from queues.api.types.pod import (
     WireAffinity,
     WireAmounts,
@@ -183,7 +184,7 @@ def _spec_violations(pod: WrittenPod, path: str, namespace: str) -> Iterator[Vio
         field, found, expected = harm
         # The API server accepts it; the workload waits with this message.
         yield Violation(f"{path}.{field}", found, expected, tolerable=True)
-    yield from _tolerations(spec.tolerations or (), f"{path}.tolerations")
+    yield from toleration_violations(spec.tolerations or (), f"{path}.tolerations")
     if spec.restart_policy not in ("", "Always", "OnFailure", "Never"):
         yield Violation(
             f"{path}.restartPolicy", excerpt(spec.restart_policy), "one of Always, OnFailure, Never"
@@ -209,7 +210,10 @@ def beyond_nodes(resource: str, units: int) -> tuple[str, str] | None:
     return f"{show(resource, units)} {resource}{more}", f"at most {most}: no node counts as having more"
 
 
-def _tolerations(tolerations: tuple[WireToleration, ...], path: str) -> Iterator[Violation]:
+def toleration_violations(
+    tolerations: Iterable[WireToleration | TolerationSpec], path: str
+) -> Iterator[Violation]:
+    """Tolerations of a pod, or of a flavor, that the API server refuses."""
     for index, toleration in enumerate(tolerations):
         here = f"{path}[{index}]"
         operator = toleration.operator or "Equal"

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.lifecycle_rules import ACTIONS, EVENTS
@@ -48,11 +47,6 @@ def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
         ("spec.policy.health.recovery", not is_root and health is not None and health.recovery is not None),
     )
     return tuple(path for path, given in fields if given)
-
-
-def unsupported_in_flavor(flavor: ResourceFlavor) -> tuple[str, ...]:
-    """Paths of fields of a ResourceFlavor that have no effect yet."""
-    return ("spec.tolerations",) if flavor.spec.tolerations else ()
 
 
 def _policies(policies: Iterable[Any], path: str, inert: frozenset[str] = frozenset()) -> Iterator[str]:

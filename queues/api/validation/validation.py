@@ -53,7 +53,12 @@ from queues.api.validation.job_rules import (
     size_warnings,
 )
 from queues.api.validation.known import NOTHING_KNOWN, Known
-from queues.api.validation.pod_rules import annotation_violations, pod_violations, template_violations
+from queues.api.validation.pod_rules import (
+    annotation_violations,
+    pod_violations,
+    template_violations,
+    toleration_violations,
+)
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.queued_work import pod_templates
@@ -386,6 +391,10 @@ def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
         elif problem := doubt_about(resource):
             yield Violation(path, *problem, tolerable=True)
     yield from limit_violations(flavor.spec.may_grow, "spec.mayGrow")
+    yield from toleration_violations(flavor.spec.tolerations, "spec.tolerations")
+    for index, toleration in enumerate(flavor.spec.tolerations):
+        if toleration.key and not is_label_key(toleration.key):
+            yield Violation(f"spec.tolerations[{index}].key", excerpt(toleration.key), "the key of a taint")
     if not flavor.spec.node_labels:
         yield Violation(
             "spec.nodeLabels", "nothing", "labels; without any no node is of this flavor", tolerable=True

@@ -198,7 +198,11 @@ async def test_a_ray_job_in_a_queue_stays_one_that_can_be_suspended(
     objects: Callable[[ApiResource], Objects],
 ) -> None:
     jobs = objects(RAY_JOBS)
-    await jobs.create({"rayClusterSpec": ray(), "shutdownAfterJobFinishes": True})
+    await jobs.create({"rayClusterSpec": ray()}, labels={})
+    made = await jobs.change({"metadata": {"labels": QUEUED}})
+    assert made["spec"]["shutdownAfterJobFinishes"], "it said nothing of it"
+    made = await jobs.change({"spec": {"shutdownAfterJobFinishes": None}})
+    assert made["spec"]["shutdownAfterJobFinishes"], "a file that says nothing of it was applied again"
     with pytest.raises(ApiRefused, match="found false, expected true"):
         await jobs.change({"spec": {"shutdownAfterJobFinishes": False}})
 

@@ -100,6 +100,7 @@ async def test_a_released_job_cannot_grow_beyond_its_seats(guarded: GuardedNames
     with pytest.raises(ApiRefused) as refused:
         await guarded.patch("jobs", "a", {"spec": {"parallelism": 3}})
     assert "spec.parallelism: found 3, expected at most 2" in _refusal(refused)
+    assert 'With annotation muster.dev/may-grow: "true" it gets more' in _refusal(refused), "how it could"
     await guarded.patch("jobs", "a", {"spec": {"parallelism": 1}})
 
 

@@ -302,7 +302,7 @@ async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
         nodes: NodeInventory,
         timeouts: Timeouts,
         promised: Mapping[str, Promised],
-        **options: bool,
+        **options: Any,
     ) -> list[Order]:
         if state.key == JOB:
             raise ZeroDivisionError

@@ -102,16 +102,20 @@ def fact_of(description: WorkloadKindSpec, job: WireOperatorJob) -> WorkloadFact
         return _part_of_another(description, job)
     fact = _object_fact(description, job, values)
     held, said = list[HeldTemplate](), list[TemplatePods]()
+    filled_in = [default.at for default in description.defaults]
     try:
         fact = replace(fact, suspended=flag(job.part(description.suspend), description.suspend))
         for demand in description.demands:
-            _ask(demand, job, values)
+            # What is left out is filled in by a policy.
+            if job.part(demand.at) is not None or demand.at not in filled_in:
+                _ask(demand, job, values)
         _refuse_other_controller(description, job, values)
         for each in _named(description, job, values):
             held.append(each)
             said.append(_read(each, meta.namespace, values))
         priority_class = values.name("priorityClass", _text_of(job, description.priority_class))
         progress = _progress(description, job, suspended=fact.suspended)
+        minimums = dict(_minimums(description, job, values))
     except UnexpectedPart as error:
         values.note(str(error))
         return replace(fact, obstacle=values.obstacle)
@@ -121,7 +125,7 @@ def fact_of(description: WorkloadKindSpec, job: WireOperatorJob) -> WorkloadFact
     if fact.suspended and not fact.finished and not any(each.pods.count for each in said):
         values.note("spec: found pod sets of 0 pods, expected at least one pod", ReasonCode.NOT_ENOUGH_PODS)
     fact = replace(
-        _with_templates(fact, said, progress, meta),
+        _with_minimums(_with_templates(fact, said, progress, meta), minimums),
         priority_class=priority_class
         or next((each.priority_class for each in said if each.priority_class), ""),
         revision=_revision(description, job, held),
@@ -181,6 +185,29 @@ def _with_templates(
             ignored=[sentence for each in said for sentence in each.ignored],
         ),
     )
+
+
+def _minimums(
+    description: WorkloadKindSpec, job: WireOperatorJob, values: UserValues
+) -> Iterator[tuple[str, int]]:
+    """How many pods of a set start together where it is fewer than all, by pod set. Raises UnexpectedPart."""
+    for field in description.fewer_pods:
+        least = number(job.part(field.at), field.at) if field.counts else None
+        if least is None:
+            continue
+        if 0 < least <= MOST_PODS:
+            yield field.pod_set, least
+        else:
+            values.refuse(".".join(field.at), str(least), f"1 to {MOST_PODS}")
+
+
+def _with_minimums(fact: WorkloadFact, minimums: Mapping[str, int]) -> WorkloadFact:
+    """The same where only so many pods of these sets start together; of the others all."""
+    least = {pods.name: min(pods.count, minimums.get(pods.name, pods.count)) for pods in fact.pod_sets}
+    if sum(least.values()) == fact.minimum:
+        return fact
+    pod_sets = tuple(replace(pods, minimum=least[pods.name]) for pods in fact.pod_sets)
+    return replace(fact, pod_sets=pod_sets, minimum=sum(least.values()))
 
 
 def _part_of_another(description: WorkloadKindSpec, job: WireOperatorJob) -> ChildCluster | None:

@@ -44,6 +44,7 @@ VALUES: Final = {
     names.MIN_RUN_TIME: "1h",
     names.RETRY: "1",
     names.HOLD: "true",
+    names.MAY_GROW: "true",
     names.HOLD_MIN_RESOURCES: "10m",
     names.PREEMPTABLE: "false",
     names.COOLDOWN_TIME: "1h",

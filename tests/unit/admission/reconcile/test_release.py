@@ -1,25 +1,45 @@
 """What is written for one workload, given its state."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from admission.engine.nodes.devices import with_numbers
 from admission.facts.pods import PodFact
 from admission.facts.workloads import JobRevision, WorkloadFact
-from admission.reconcile.release import SHORTENED, Order, Promised, Verb, json_patch, orders_for
+from admission.reconcile.release import (
+    SHORTENED,
+    Order,
+    Promised,
+    Verb,
+    json_patch,
+    orders_for,
+    paths_of,
+)
+from admission.reconcile.trial_pod import pod_of_job
+from admission.wire import WireMetadata
 from admission.workloads.inputs import Timeouts
-from admission.workloads.kinds.batch_job import UNSTARTED
+from admission.workloads.kinds.batch_job import UNSTARTED, WireJob, job_fact
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
 from queues import kind_names
 from queues.admissions import Admission
 from queues.api import names
-from queues.quota.queue import QueuePolicy
+from queues.quota.queue import QueuePolicy, ReleaseRules
 from queues.resources import GPU
-from queues.workload import AdmissionId, NodeFilter, NodeName, Requirement, WorkloadKey
+from queues.workload import (
+    AdmissionId,
+    FlavorName,
+    NodeFilter,
+    NodeName,
+    Requirement,
+    Toleration,
+    WorkloadKey,
+)
 from tests.builders.facts import (
     GROUP,
     JOB,
@@ -106,7 +126,7 @@ def test_a_pod_is_kept_from_autoscalers_where_its_queue_says_so_and_its_user_say
     def written(existing: frozenset[str], annotations: dict[str, str]) -> Any:
         member = gated("a", existing=existing)
         state = state_of(group(1), [member], [admission(GROUP, "n2", pod_set=MEMBER)])
-        (order,) = orders(state, group(1), kept=True)
+        (order,) = orders(state, group(1), rules=ReleaseRules(kept=True))
         return patched(order, {"metadata": {"annotations": annotations}})["metadata"]["annotations"]
 
     assert written(frozenset(), {}) == {**seat, EVICT: "false", DISRUPT: "true"}
@@ -118,11 +138,92 @@ def test_a_directed_job_has_its_pods_kept_by_its_template() -> None:
     exists = frozenset({"/metadata/annotations", "/metadata/annotations/karpenter.sh~1do-not-disrupt"})
     fact = job(2, suspended=True, parallelism=2, revision=JobRevision(7, exists))
     state = state_of(fact, [], [admission(JOB, "n1 n1")])
-    (order,) = orders(state, fact, kept=True)
+    (order,) = orders(state, fact, rules=ReleaseRules(kept=True))
     annotations = body(order)["spec"]["template"]["metadata"]["annotations"]
     assert annotations == {names.ADMISSION_ID: "1", EVICT: "false"}
     (order,) = orders(state, fact)
     assert body(order)["spec"]["template"]["metadata"]["annotations"] == {names.ADMISSION_ID: "1"}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "of_queue", "by_pod"),
+    [(None, False, False), (None, True, True), (True, False, True), (False, True, False)],
+)
+def test_a_job_that_may_grow_is_released_pod_by_pod(
+    annotation: bool | None, of_queue: bool, by_pod: bool
+) -> None:
+    fact = job(2, suspended=True, parallelism=2, may_grow=annotation, revision=JobRevision(7))
+    state = state_of(fact, [], [admission(JOB, "n1 n1")])
+    (order,) = orders(state, fact, rules=ReleaseRules(jobs_may_grow=of_queue))
+    assert order.intent == ("resume gated" if by_pod else "resume 1")
+
+
+GPU_NODES = Toleration("gpu", "Exists", "", "NoSchedule")
+OF_FLAVOR = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
+OWN = {"key": "team", "operator": "Equal", "value": "a"}
+TOLERANT = ReleaseRules(tolerations={FlavorName("fast"): (GPU_NODES,)})
+
+
+def in_flavor(held: Admission, flavor: str = "fast") -> Admission:
+    return replace(held, seats=tuple(replace(seat, flavor=FlavorName(flavor)) for seat in held.seats))
+
+
+@pytest.mark.parametrize("spec", [{"tolerations": [OWN]}, {}])
+def test_a_pod_gets_the_tolerations_of_its_seats_flavor_and_keeps_its_own(spec: dict[str, Any]) -> None:
+    own = NodeFilter(tolerations=tuple(Toleration("team", "Equal", "a") for _ in spec))
+    member, held = gated("a", nodes=own), admission(GROUP, "n2", pod_set=shape_name(gated("a", nodes=own)))
+
+    def released_as(of: Admission) -> dict[str, Any]:
+        (order,) = orders(state_of(group(1), [member], [of]), group(1), rules=TOLERANT)
+        document = {
+            "metadata": {"uid": "a", "annotations": {}, "labels": {}},
+            "spec": {"schedulingGates": [{"name": names.GATE}], **spec},
+        }
+        return json_patched(document, json_patch(order, paths_of(document)) or [])
+
+    found = released_as(in_flavor(held))
+    assert found["spec"]["tolerations"] == [*spec.get("tolerations", ()), OF_FLAVOR]
+    assert json.loads(found["metadata"]["annotations"][names.FLAVOR_TOLERATIONS]) == [OF_FLAVOR]
+    found = released_as(in_flavor(held, "slow"))
+    assert found["spec"].get("tolerations") == spec.get("tolerations")
+    assert names.FLAVOR_TOLERATIONS not in found["metadata"]["annotations"]
+
+
+def test_a_job_gets_those_of_each_admission_in_the_place_of_the_last_ones() -> None:
+    container = {"name": "main", "image": "x", "resources": {"limits": {GPU: "1"}}}
+    template: dict[str, Any] = {"spec": {"containers": [container], "tolerations": [OWN]}}
+    document = {
+        "metadata": {
+            "name": "train",
+            "namespace": "ns",
+            "uid": JOB.uid,
+            "generation": 1,
+            "labels": {names.QUEUE_LABEL: TEAM},
+        },
+        "spec": {"suspend": True, "template": template},
+    }
+    digests, tolerations, generations = set(), [], set()
+    # Directed, directed in a flavor without any, and pod by pod.
+    for held, rules in (
+        (in_flavor(admission(JOB, "n1")), TOLERANT),
+        (in_flavor(admission(JOB, "n1", number=2), "slow"), TOLERANT),
+        (in_flavor(admission(JOB, "n1", number=3)), TOLERANT),
+        (in_flavor(admission(JOB, "n1 n2", number=4)), TOLERANT),
+    ):
+        document["spec"]["parallelism"] = len(held.seats)
+        fact = job_fact(msgspec.json.decode(json.dumps(document), type=WireJob))
+        digests.add(fact.templates)
+        generations.add(fact.generation.partition(".")[0])
+        assert fact.pod_sets[0].nodes.tolerations == (Toleration("team", "Equal", "a"),)
+        (order,) = orders(state_of(fact, [], [held]), fact, rules=rules)
+        document = json_patched(document, json_patch(order) or [])
+        tolerations.append(document["spec"]["template"]["spec"]["tolerations"])
+        document["spec"]["suspend"] = True
+        document["metadata"]["generation"] += 1
+    assert tolerations == [[OWN, OF_FLAVOR], [OWN], [OWN, OF_FLAVOR], [OWN]]
+    assert len(digests) == len(generations) == 1, "it asks for nothing else"
+    pod_of = pod_of_job(WireMetadata(name="train", namespace="ns", uid="u"), json.dumps(template).encode())
+    assert pod_of["spec"]["tolerations"] == [OWN]
 
 
 @pytest.mark.parametrize("changed", [{"metadata": {"uid": "b"}}, {"spec": {"schedulingGates": None}}])

@@ -6,10 +6,11 @@ import pytest
 
 from admission.volcano_jobs import plugins
 from admission.volcano_jobs.pods import PodRules, PodSettings, PodTemplateRenderer
+from queues.api.flavor_tolerations import own_tolerations
 from queues.api.names import KEPT_FROM_AUTOSCALERS
 from queues.api.validation.plugin_flags import PLUGINS
 from queues.errors import InvalidDocument
-from queues.workload import AdmissionId, NodeName
+from queues.workload import AdmissionId, NodeName, Toleration
 from tests.builders.volcano_jobs import SETTINGS, UID, document, job, made_pod, read_job
 from tests.function_calls import calls_of
 from tests.tables import with_rows
@@ -41,6 +42,16 @@ def test_pods_are_kept_from_autoscalers_where_the_template_says_nothing_of_them(
     annotations = made(settings=kept, tasks=task(template))["metadata"]["annotations"]
     assert (annotations[evict], annotations[disrupt]) == ("true", "true")
     assert not {evict, disrupt} & made()["metadata"]["annotations"].keys()
+
+
+def test_a_pod_gets_the_tolerations_of_its_tasks_flavor_and_keeps_its_own() -> None:
+    of_flavor = {"worker": (Toleration("gpu", "Exists"),), "other": (Toleration("slow", "Exists"),)}
+    settings = PodSettings(admission=AdmissionId(7), tolerations=of_flavor)
+    own = {"key": "team", "operator": "Exists"}
+    pod = made(settings=settings, tasks=task({"spec": {**MAIN, "tolerations": [own]}}))
+    assert pod["spec"]["tolerations"] == [own, {"key": "gpu", "operator": "Exists"}]
+    assert own_tolerations(pod["spec"], pod["metadata"]["annotations"]) == [own]
+    assert "tolerations" not in made(tasks=task({"spec": MAIN}))["spec"]
 
 
 def test_a_pod_carries_the_names_labels_and_annotations_that_volcano_writes(golden: Any) -> None:

@@ -505,3 +505,26 @@ def test_the_seat_of_an_index_is_given_back_when_its_pod_has_succeeded() -> None
     state = state_of(job(2, indexed=True), pods, [held])
     assert state.ended == {held.id: frozenset((1,))}
     assert not state.needs_seats
+
+
+# ── Jobs that grow ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pods_that_are_added_to_a_job_that_runs_may_join_it_one_by_one() -> None:
+    held = admission(JOB, "n1 n1", started=True, minimum=2)
+    found = state_of(job(4), [released("a", "main/0", "n1"), released("b", "main/1", "n1")], [held])
+    assert (found.needs_seats, wanted(found), found.workload.minimum) == (True, 4, 2)
+    smaller = state_of(job(1), [released("a", "main/0", "n1")], [held])
+    assert smaller.workload.minimum == 1
+    assert smaller.ended == {ONE: frozenset({1})}, "its seat is given back"
+    assert state_of(job(4, suspended=True), [], [evicting(held)]).workload.minimum == 4, "it starts anew"
+
+
+def test_a_job_that_has_grown_goes_on_without_what_was_added() -> None:
+    """Of 2 and 1 that joined later one is lost: the gang has as many as it was admitted with."""
+    held = admission(JOB, "n1 n1", started=True, minimum=2)
+    joined = admission(JOB, "n1", number=2, first=2, started=True, minimum=2)
+    pods = [released("a", "main/0", "n1"), released("c", "main/2", "n1", by=2)]
+    found = state_of(job(3, active=3), pods, [held, joined])
+    assert not found.evictable
+    assert all(not since.needed for since in found.remembered.missing_since.values())

@@ -95,7 +95,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "admission/engine/preemption/rules.py": "policy.preemption.withinQueue policy.preemption.reclaim",
         "admission/engine/pending/waiting_time.py": "policy.starvation.clearAfter",
         "admission/engine/preemption/protection.py": "policy.minRunTime policy.maxEvictions policy.maxProtection",
-        "queues/quota/queue.py": "access.maxRunTime policy.keepFromAutoscalers",
+        "queues/quota/queue.py": "access.maxRunTime policy.keepFromAutoscalers policy.jobsMayGrow",
         "admission/provisioning/wishes.py": "policy.provisioning.className policy.provisioning.parameters",
         "admission/provisioning/plan.py": "policy.provisioning.timeout policy.provisioning.maxOpen",
         "admission/workloads/gang_readiness.py": "policy.readyWithin policy.readyBackoffLimit",
@@ -106,7 +106,11 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "members.selector.exactMatch members.selector.exactMatch.name members.selector.regexMatch "
         "members.selector.regexMatch.pattern members.selector.labelMatch",
     },
-    ResourceFlavor: {"admission/decode/admin_documents.py": "nodeLabels deviceClasses mayGrow"},
+    ResourceFlavor: {
+        "admission/decode/admin_documents.py": "nodeLabels deviceClasses mayGrow tolerations",
+        "queues/api/types/flavor.py": "tolerations.key tolerations.operator tolerations.value tolerations.effect "
+        "tolerations.tolerationSeconds",
+    },
     Topology: {"queues/api/types/topology.py": "levels levels.nodeLabel"},
 }
 
@@ -153,7 +157,6 @@ TOLD: dict[type[BaseModel], dict[str, Any]] = {
         "type": {"type": "a"},
         "dequeueStrategy": {"dequeueStrategy": "fifo"},
     },
-    ResourceFlavor: {"tolerations": {"nodeLabels": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}},
 }
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.queue_rules import queue_violations
-from queues.quota.queue import ROOT, ProvisioningRules, Queue, keeps_from_autoscalers, provisioning_rules
-from queues.workload import QueueName
+from queues.quota.queue import ROOT, Limits, ProvisioningRules, Queue, provisioning_rules, release_rules
+from queues.workload import FlavorName, QueueName, Toleration
 from tests.tables import with_rows
 
 CLASS = "check-capacity.autoscaling.x-k8s.io"
@@ -57,5 +57,19 @@ def test_pods_are_kept_from_autoscalers_as_the_nearest_queue_says() -> None:
         "lab": Queue(name=QueueName("lab")),
         "off": Queue(name=QueueName("off"), parent=QueueName("lab"), keep_from_autoscalers=False),
     }
-    found = {name: keeps_from_autoscalers(QueueName(name), queues.get) for name in (*queues, "absent")}
+    found = {name: release_rules(QueueName(name), queues.get, {}).kept for name in (*queues, "absent")}
     assert found == {"root": True, "lab": True, "off": False, "absent": False}
+
+
+def test_pods_get_the_tolerations_of_the_flavors_that_the_nearest_queue_names() -> None:
+    fast, slow, other = map(FlavorName, ("fast", "slow", "other"))
+    by_flavor = {fast: (Toleration("gpu", "Exists"),), other: (Toleration("other", "Exists"),)}
+    queues = {
+        "root": Queue(name=ROOT, parent=None),
+        "lab": Queue(name=QueueName("lab"), flavors={fast: Limits(), slow: Limits()}),
+        "below": Queue(name=QueueName("below"), parent=QueueName("lab")),
+        "own": Queue(name=QueueName("own"), parent=QueueName("lab"), flavors={other: Limits()}),
+    }
+    found = {name: release_rules(QueueName(name), queues.get, by_flavor).tolerations for name in queues}
+    of_lab = {fast: by_flavor[fast]}
+    assert found == {"root": {}, "lab": of_lab, "below": of_lab, "own": {other: by_flavor[other]}}

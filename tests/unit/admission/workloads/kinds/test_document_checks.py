@@ -43,9 +43,12 @@ def test_what_the_cluster_would_say_of_it_is_an_error_at_its_place() -> None:
 def test_a_ray_job_that_its_operator_would_not_suspend_is_an_error() -> None:
     text = (
         "{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: a, labels: {QUEUED}},"
-        " spec: {rayClusterSpec: {headGroupSpec: {template: {spec: POD}}}}}"
+        " spec: {SAID rayClusterSpec: {headGroupSpec: {template: {spec: POD}}}}}"
     )
-    [found] = told(text.replace("QUEUED", QUEUED).replace("POD", POD % 1))
+    text = text.replace("QUEUED", QUEUED).replace("POD", POD % 1)
+    [note] = told(text.replace("SAID", ""))
+    assert note.startswith("note: "), "Muster fills it in"
+    [found] = told(text.replace("SAID", "shutdownAfterJobFinishes: false,"))
     assert found.startswith("error: RayJob a spec.shutdownAfterJobFinishes: found false, expected true: a")
 
 
@@ -143,9 +146,9 @@ spec:
 """
 
 
-@with_rows("kind", "replicas", "reads_elastic")
+@with_rows("kind", "replicas", "reads_elastic", "together")
 def test_what_would_let_a_gang_start_with_fewer_pods_is_told(
-    kind: str, replicas: str, reads_elastic: bool
+    kind: str, replicas: str, reads_elastic: bool, together: int
 ) -> None:
     def warned(*fields: object, queue: str = QUEUED) -> dict[str, str]:
         text = (KUBEFLOW_JOB % (kind, queue, *fields, replicas)).replace("POD", POD % 1)
@@ -155,12 +158,12 @@ def test_what_would_let_a_gang_start_with_fewer_pods_is_told(
         return {path: what for path, _, what in found if path.startswith("spec.")}
 
     policy = "spec.runPolicy.schedulingPolicy"
-    found = warned(2, 3, "other")
+    found = warned(2, 2, "other")
     elastic = {"spec.elasticPolicy.minReplicas"} if reads_elastic else set()
     assert found.keys() == {f"{policy}.minAvailable", f"{policy}.queue", *elastic}
-    assert "all 5 pods start together" in found[f"{policy}.minAvailable"]
+    assert f" {together} pods start together" in found[f"{policy}.minAvailable"]
     assert found[f"{policy}.queue"].startswith("'other', expected nothing")
-    assert all("all 4 pods start together" in found[path] for path in elastic)
+    assert all(" 4 pods start together" in found[path] for path in elastic)
     assert warned(4, 5, "language") == {}
     assert warned(2, 3, "other", queue="app: a") == {}, "without a queue its operator decides"
 

@@ -292,9 +292,8 @@ metadata: {name: ours, labels: {team: b}}
     ("text", "warning"),
     [
         (
-            "apiVersion: muster.dev/v1alpha1\nkind: ResourceFlavor\nmetadata: {name: big}\n"
-            "spec: {nodeLabels: {gpu: big}, tolerations: [{key: gpu, operator: Exists}]}\n",
-            "spec.tolerations: found a field without effect",
+            "apiVersion: muster.dev/v1alpha1\nkind: ResourceFlavor\nmetadata: {name: big}\nspec: {}\n",
+            "spec.nodeLabels: found nothing, expected labels",
         ),
         (
             "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, labels: {kueue.x-k8s.io/queue-name: team}}\n"

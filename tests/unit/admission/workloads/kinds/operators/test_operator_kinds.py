@@ -139,7 +139,7 @@ SHUTS_DOWN = {"shutdownAfterJobFinishes": True}
          "digits and -, at most 63 characters"),
         (PYTORCH_JOB, {"pytorchReplicaSpecs": roles(Worker=-1)},
          "spec.pytorchReplicaSpecs.Worker.replicas: found -1, expected 0 to 10000"),
-        (RAY_JOB, {"rayClusterSpec": RAY},
+        (RAY_JOB, {"rayClusterSpec": RAY, "shutdownAfterJobFinishes": False},
          f"spec.shutdownAfterJobFinishes: found false, expected true: {WAITS} without it"),
         (RAY_JOB, {"clusterSelector": {"ray.io/cluster": "a"}, **SHUTS_DOWN},
          f"spec.clusterSelector: found a selector, expected none: {WAITS} for the cluster of another object. Put the "
@@ -156,6 +156,38 @@ def test_what_cannot_be_used_says_field_found_and_expected(
     kind: KindName, spec: Document, message: str
 ) -> None:
     assert fact(kind, spec).obstacle.message == message
+
+
+@pytest.mark.parametrize(
+    ("policy", "minimum", "of_sets"),
+    [
+        ({"minReplicas": 2, "maxReplicas": 8}, 3, {"master": 1, "worker": 2}),
+        ({"minReplicas": 4}, 5, {"master": 0, "worker": 0}),
+        ({"minReplicas": 9, "maxReplicas": 9}, 5, {"master": 0, "worker": 0}),
+        ({"maxReplicas": 8}, 5, {"master": 0, "worker": 0}),
+    ],
+)
+def test_an_elastic_job_starts_with_its_least_workers(
+    policy: Document, minimum: int, of_sets: dict[str, int]
+) -> None:
+    """The operator has elastic jobs train on from ``minReplicas`` workers; without it from all of them."""
+    spec = {"pytorchReplicaSpecs": roles(Master=1, Worker=4), "elasticPolicy": policy}
+    found = fact(PYTORCH_JOB, spec)
+    assert found.minimum == minimum
+    assert {pods.name: pods.minimum for pods in found.pod_sets} == of_sets
+    assert {pods.name: pods.count for pods in found.pod_sets} == {"master": 1, "worker": 4}
+
+
+def test_a_least_number_of_workers_that_is_none_is_refused() -> None:
+    spec = {"pytorchReplicaSpecs": roles(Worker=4), "elasticPolicy": {"minReplicas": 0}}
+    message = "spec.elasticPolicy.minReplicas: found 0, expected 1 to 10000"
+    assert fact(PYTORCH_JOB, spec).obstacle.message == message
+
+
+def test_what_a_policy_fills_in_is_not_asked_for() -> None:
+    found = fact(RAY_JOB, {"rayClusterSpec": RAY})
+    assert found.obstacle is None
+    assert found.pod_sets
 
 
 SPARK_ROLE: Document = {"coreRequest": "500m", "memory": "2g"}
