@@ -145,9 +145,9 @@ class KindProgress(Model):
 class KindDemand(Model):
     """What an object in a queue has to say: its operator asks it of a suspended object, or Muster relies on it."""
 
-    #: A flag; or, where it has to be absent, a map.
+    #: A flag; or, where it has to be absent, a map or a list.
     at: FieldPath
-    #: ``true``: the flag is set; ``false``: it is not; ``absent``: the map is absent or empty.
+    #: ``true``: the flag is set; ``false``: it is not; ``absent``: the map or list is absent or empty.
     must: Literal["true", "false", "absent"]
     #: What the refusal says was found.
     found: Text

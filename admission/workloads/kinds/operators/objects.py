@@ -234,7 +234,7 @@ def _ask(demand: KindDemand, job: WireOperatorJob, values: UserValues) -> None:
     """Note an object that does not say what it has to. Raises UnexpectedPart."""
     said = job.part(demand.at)
     if demand.must == "absent":
-        is_kept = not members(said, demand.at)
+        is_kept = said is None or not msgspec.json.decode(said)
     else:
         is_kept = flag(said, demand.at) is (demand.must == "true")
     if not is_kept:

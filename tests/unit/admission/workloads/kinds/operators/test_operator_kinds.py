@@ -144,6 +144,9 @@ SHUTS_DOWN = {"shutdownAfterJobFinishes": True}
         (RAY_JOB, {"clusterSelector": {"ray.io/cluster": "a"}, **SHUTS_DOWN},
          f"spec.clusterSelector: found a selector, expected none: {WAITS} for the cluster of another object. Put the "
          "queue on the RayCluster, and none on the RayJob"),
+        (RAY_JOB, {"rayClusterSpec": RAY, "deletionStrategy": {"deletionRules": [{"policy": "DeleteSelf"}]}},
+         f"spec.deletionStrategy.deletionRules: found rules, expected none: {WAITS} without "
+         "shutdownAfterJobFinishes, and that it refuses with rules"),
         (RAY_JOB, {"rayClusterSpec": RAY, "shutdownAfterJobFinishes": "yes"},
          "spec.shutdownAfterJobFinishes: found str, expected bool."),
         (KindName("raycluster"), {"headGroupSpec": None},
