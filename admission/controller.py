@@ -26,6 +26,7 @@ from admission.kube.queue_definition import QueueDefinition
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.lag import Lag
 from admission.kube.webhook.validity import Validity
+from admission.kube.workload_kinds import usable_kinds
 from admission.kube.writers.dry_runs import PATIENCE
 from admission.leadership import (
     LeaderLease,
@@ -51,6 +52,7 @@ from admission.web.leader.answers import LeaderAnswers
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
+from admission.workloads.kinds import use_kinds
 from queues.errors import DatabaseUnavailable, MusterError, SchemaTooFarBehind, SchemaTooNew, UnreleasedSchema
 from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
@@ -261,6 +263,7 @@ class Controller:
         )
 
     async def _serve(self, dependencies: TermDependencies, lease: LeaderLease) -> None:
+        use_kinds(await usable_kinds(dependencies.client))
         term = self._term = LeaderTerm(dependencies, lease)
         self._metrics.leads(lease.term.number)
         try:

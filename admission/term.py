@@ -32,6 +32,7 @@ from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers, VolumeInformers
 from admission.kube.watch.lag import Lag, lag_of
 from admission.kube.watch.unseen_pods import UnseenPods
+from admission.kube.workload_kinds import KindsChanged, KindsWatch
 from admission.kube.writers.automatic_groups import AutomaticGroups
 from admission.kube.writers.dry_runs import DryRunWriter
 from admission.kube.writers.recreate import RecreationWriter
@@ -40,16 +41,18 @@ from admission.kube.writers.repeated_writes import RepeatedWrites, command_delet
 from admission.kube.writers.status import write_root_condition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
-from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease, LedgerGuard, lease_clock
+from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease, LedgerGuard, first_error, lease_clock
 from admission.provisioning.request_progress import NodesAsked
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
 from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts, joined
+from admission.workloads.kinds import known_kinds
 from admission.world.learned.inherited_seats import InheritedSeats
 from admission.world.world import World
 from queues.errors import AnotherLedger, DatabaseTooSlow, DatabaseUnavailable
+from queues.kind_names import KindName
 from queues.ledger_record import LedgerRecord, require_same
 from queues.plan import Reason
 from queues.slices import slices
@@ -165,7 +168,14 @@ class LeaderTerm:
         self._busy_until = 0.0
 
     async def run(self) -> None:
-        """Lead until the term is over. Whatever it raises, the next term begins afresh."""
+        """Lead until the term is over. Whatever it raises, the next term begins afresh. It returns if that is to begin
+        with other kinds."""
+        try:
+            await self._lead()
+        except* KindsChanged as changed:
+            _log.info("the term ends", extra={"why": str(first_error(changed))})
+
+    async def _lead(self) -> None:
         dependencies = self._dependencies
         async with asyncio.TaskGroup() as tasks:
             self.informers.start(tasks, collect=False)
@@ -183,6 +193,20 @@ class LeaderTerm:
             self.world = await self._world(await self._rows())
             self.informers.changes.tenant_of = self.world.queue_facts.tenant_of
             tasks.create_task(self._turns(self.world, tasks), name="turns")
+            kinds = KindsWatch(
+                dependencies.client,
+                self._check_lease,
+                known_kinds(),
+                holding=self._holding,
+                now=self._lease.now,
+            )
+            tasks.create_task(kinds.run(), name="added kinds")
+
+    def _holding(self, kind: KindName) -> int:
+        """How many workloads of a kind hold seats."""
+        world = self.world
+        open_ones = () if world is None else world.admissions.values()
+        return len({each.workload for each in open_ones if each.workload.kind == kind})
 
     def _check_lease(self) -> None:
         """Raises Fenced once the lease is not certain, or the cluster says that another ledger leads it."""

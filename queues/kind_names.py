@@ -14,6 +14,9 @@ POD_GROUP: Final = KindName("podgroup")
 #: A pod without a group: gated while it waits.
 POD: Final = KindName("pod")
 
+#: Kinds that no document describes.
+BUILT_IN: Final = frozenset((VOLCANO_JOB, JOB, POD_GROUP, POD))
+
 
 def can_shrink(kind: KindName) -> bool:
     """Whether some pods of a workload can be removed while the others run on.

@@ -76,6 +76,8 @@ class ReasonCode(StrEnum):
     NOTHING_MISSING = "NothingMissing"
     #: The object is invalid.
     INVALID_SPEC = "InvalidSpec"
+    #: Its kind is being taken out of use.
+    KIND_LEAVING = "KindLeaving"
     #: The API server would refuse its pods.
     TEMPLATE_REFUSED = "TemplateRefused"
     #: A ResourceQuota of the namespace has no room for the pods that have to start together.
@@ -212,6 +214,7 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.GANG_TOO_LARGE,
         ReasonCode.RUN_TIME_TOO_LONG,
         ReasonCode.INVALID_SPEC,
+        ReasonCode.KIND_LEAVING,
         ReasonCode.TEMPLATE_REFUSED,
         ReasonCode.POD_GROUP_MISSING,
         ReasonCode.NOT_ITS_POD,

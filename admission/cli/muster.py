@@ -15,6 +15,7 @@ _PLACES: Final = (
     f"{_COMMANDS}.agent:agent",
     f"{_COMMANDS}.install:install",
     f"{_COMMANDS}.install:uninstall",
+    f"{_COMMANDS}.kinds:kinds",
     f"{_COMMANDS}.migrate:migrate",
     f"{_COMMANDS}.ledger:ledger",
     f"{_COMMANDS}.crds:crds",

@@ -32,7 +32,6 @@ from queues.api.json_patch import Step, escaped, expect, steps_of
 from queues.api.node_affinity import own_affinity, pinned_affinity
 from queues.api.reading.user_values import LARGEST_AFFINITY
 from queues.api.types.workload_kind import Path
-from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.quota.queue import PLAIN_RELEASE, ReleaseRules
 from queues.resources import NOTHING, devices_text
 from queues.workload import AdmissionId, NodeName, QueueName
@@ -536,18 +535,11 @@ def _toleration_steps(order: Order, existing: Collection[str]) -> Iterator[Step]
 
 # ── objects that operators make pods of ─────────────────────────────────────────────────────────────────────────
 
-_SUSPEND = {description.kind: description.suspend for description in OPERATOR_KINDS}
-
-
-def suspend_of(fact: WorkloadFact) -> Path:
-    """Fields from an object to the one that suspends it."""
-    return _SUSPEND.get(fact.key.kind, ("spec", "suspend"))
-
 
 def resumed(fact: WorkloadFact, queue: QueueName) -> Mapping[str, Any]:
     """The changes that resume an object: its pods come up gated, and say which pod set they are of."""
     changes: dict[str, Any] = {}
-    _put(changes, suspend_of(fact), False)
+    _put(changes, support_of(fact.key).suspend, False)
     templates = () if fact.revision is None else fact.revision.templates
     for pods, path in zip(fact.pod_sets, templates, strict=False):
         member = member_text(fact.key, fact.name, pods.name)
@@ -564,7 +556,7 @@ def resumed(fact: WorkloadFact, queue: QueueName) -> Mapping[str, Any]:
 def suspended(fact: WorkloadFact) -> Mapping[str, Any]:
     """The changes that suspend an object."""
     changes: dict[str, Any] = {}
-    _put(changes, suspend_of(fact), True)
+    _put(changes, support_of(fact.key).suspend, True)
     return changes
 
 

@@ -21,7 +21,7 @@ from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
-from admission.workloads.kinds import KINDS, SUSPENDED, KindSupport, read_pod
+from admission.workloads.kinds import SUSPENDED, KindSupport, known_kinds, read_pod
 from queues import kind_names
 from queues.api import names
 from queues.api.api_resources import POD_GROUPS, VOLCANO_JOBS
@@ -44,9 +44,6 @@ _MOST_TOLD: Final = 10
 _UID: Final = "00000000-0000-0000-0000-{:012d}"
 #: Stands for what the API server adds to ``generateName``.
 _GENERATED: Final = "xxxxx"
-_SUPPORT: Final[Mapping[tuple[str, str], KindSupport]] = {
-    (each.resource.api_version, each.resource.kind): each for each in KINDS
-}
 
 
 class NothingToTry(MusterError):
@@ -116,6 +113,7 @@ class Submitted:
 
 def asked_of(question: TrialRequestBody) -> tuple[list[Asked], list[SkippedBody]]:
     """The documents that wait, each with its place, and the others. Raises NothingToTry and UnusableDocument."""
+    known = known_kinds().by_resource
     asked: list[Asked] = []
     skipped: list[SkippedBody] = []
     for number, document in enumerate(question.documents, 1):
@@ -126,7 +124,7 @@ def asked_of(question: TrialRequestBody) -> tuple[list[Asked], list[SkippedBody]
                 number=number, found="no metadata", expected="a mapping with a name in metadata"
             )
         name = metadata.get("name") or f"{metadata.get('generateName') or ''}{_GENERATED}"
-        support = _SUPPORT.get((version, kind))
+        support = known.get((version, kind))
         if support is None:
             skipped.append(SkippedBody(api_version=version, kind=kind, name=str(name)[:LONGEST_NAME]))
             continue
@@ -139,7 +137,7 @@ def asked_of(question: TrialRequestBody) -> tuple[list[Asked], list[SkippedBody]
         asked.append(Asked(number, support, namespace, name, dict(document)))
     if not asked:
         found = ", ".join(dict.fromkeys(f"{each.api_version} {each.kind}" for each in skipped)) or "nothing"
-        raise NothingToTry(found=found, expected=f"one of {', '.join(sorted({k for _, k in _SUPPORT}))}")
+        raise NothingToTry(found=found, expected=f"one of {', '.join(sorted({k for _, k in known}))}")
     return asked, skipped
 
 

@@ -19,7 +19,7 @@ from admission.kube.access_reviews import AccessRequest, Caller
 from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits, counted_as
 from admission.web.access.redaction import redacted
-from admission.web.access.rights import MOST_ASKED, RESOURCES, Forbidden, Rights
+from admission.web.access.rights import MOST_ASKED, Forbidden, Rights, resources
 from admission.web.changes import Changes, require_watch
 from admission.web.health import METRICS_TYPE
 from admission.web.http import (
@@ -372,7 +372,7 @@ class ReadApi:
     async def _sight(self, caller: Caller, namespace: str | None) -> Sight:
         """What the user may see. Raises Forbidden: nothing of that namespace."""
         sight = await self.rights.sight(caller, namespace)
-        if namespace is not None and not any(sight.shows(kind, namespace) for kind in RESOURCES):
+        if namespace is not None and not any(sight.shows(kind, namespace) for kind in resources()):
             what = f"list jobs, podgroups or pods in namespace {namespace}"
             raise Forbidden(user=caller.name, what=what, hint=OTHER_NAMESPACE)
         return sight
@@ -445,8 +445,8 @@ def _outlook_path(namespace: str, name: str, kind: str | None) -> str:
 
 def _kind(asked: ReadRequest) -> str | None:
     kind = asked.stated("kind")
-    if kind is not None and kind not in RESOURCES:
-        raise BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(RESOURCES)}")
+    if kind is not None and kind not in (known := resources()):
+        raise BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(known)}")
     return kind
 
 

@@ -14,6 +14,7 @@ from admission.kube.install.availability import look_again
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.mounted_certificates import CertificatesUnusable, serving_certificates
 from admission.kube.webhook.validity import CertificatesLoaded, tell_nobody
+from admission.kube.workload_kinds import keep_kinds
 from admission.settings import Settings
 from admission.web.access.callers import Callers
 from admission.web.access.rights import Rights
@@ -108,6 +109,7 @@ async def _serve(
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(keeper.run(), name="certificates")
             tasks.create_task(_watch_proxy(client, proxy), name="proxy")
+            tasks.create_task(keep_kinds(client), name="kinds")
             tasks.create_task(look_again(client), name="availability")
     raise AssertionError("certificates are kept for ever")
 

@@ -108,6 +108,7 @@ FLAVORS: Final = ApiResource(MUSTER, "resourceflavors", "ResourceFlavor", namesp
 TOPOLOGIES: Final = ApiResource(MUSTER, "topologies", "Topology", namespaced=False)
 RESERVATIONS: Final = ApiResource(MUSTER, "reservations", "Reservation", namespaced=False)
 NODE_DRAINS: Final = ApiResource(MUSTER, "nodedrains", "NodeDrain", namespaced=False)
+WORKLOAD_KINDS: Final = ApiResource(MUSTER, "workloadkinds", "WorkloadKind", namespaced=False)
 HYPERNODES: Final = ApiResource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", namespaced=False)
 #: What node agents report, one for each node: Koordinator's kind.
 DEVICES: Final = ApiResource(KOORDINATOR_SCHEDULING, "devices", "Device", namespaced=False)
@@ -149,19 +150,7 @@ DAEMON_SETS: Final = ApiResource(_APPS, "daemonsets", "DaemonSet")
 REPLICATION_CONTROLLERS: Final = ApiResource(CORE, "replicationcontrollers", "ReplicationController")
 CRON_JOBS: Final = ApiResource(BATCH, "cronjobs", "CronJob")
 LEADER_WORKER_SETS: Final = ApiResource("leaderworkerset.x-k8s.io/v1", "leaderworkersets", "LeaderWorkerSet")
-JOB_SETS: Final = ApiResource("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet")
-MPI_JOBS: Final = ApiResource("kubeflow.org/v2beta1", "mpijobs", "MPIJob")
-PYTORCH_JOBS: Final = ApiResource("kubeflow.org/v1", "pytorchjobs", "PyTorchJob")
-TF_JOBS: Final = ApiResource("kubeflow.org/v1", "tfjobs", "TFJob")
-XGBOOST_JOBS: Final = ApiResource("kubeflow.org/v1", "xgboostjobs", "XGBoostJob")
-PADDLE_JOBS: Final = ApiResource("kubeflow.org/v1", "paddlejobs", "PaddleJob")
-JAX_JOBS: Final = ApiResource("kubeflow.org/v1", "jaxjobs", "JAXJob")
-RAY_CLUSTERS: Final = ApiResource("ray.io/v1", "rayclusters", "RayCluster")
-RAY_JOBS: Final = ApiResource("ray.io/v1", "rayjobs", "RayJob")
 RAY_SERVICES: Final = ApiResource("ray.io/v1", "rayservices", "RayService")
-SPARK_APPLICATIONS: Final = ApiResource(
-    "sparkoperator.k8s.io/v1beta2", "sparkapplications", "SparkApplication"
-)
 TRAIN_JOBS: Final = ApiResource("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob")
 CRDS: Final = ApiResource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False

@@ -175,6 +175,13 @@ MEMBER_OF: Final = "muster.dev/member-of"
 #: Finalizer of pods until their outcome is stored.
 FINALIZER: Final = "muster.dev/outcome"
 
+#: Label of the roles and policies of a kind that administrators have added: the name of its WorkloadKind.
+OF_KIND: Final = "muster.dev/workload-kind"
+#: Annotation of these policies: which spec of the WorkloadKind they were made of.
+KIND_DIGEST: Final = "muster.dev/workload-kind-digest"
+#: Finalizer of a WorkloadKind that is in use.
+KIND_FINALIZER: Final = "muster.dev/kind-in-use"
+
 #: Annotation of a definition that another product installed before: uninstalling Muster never deletes it.
 ADOPTED: Final = "muster.dev/adopted"
 

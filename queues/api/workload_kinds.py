@@ -1,4 +1,4 @@
-"""The kinds of other projects that wait by a field that suspends them, as they are shipped: a document for each."""
+"""The kinds of other projects as they are shipped: a document for each."""
 
 from importlib.resources import files
 from typing import Final
@@ -21,5 +21,8 @@ def _shipped() -> tuple[WorkloadKindSpec, ...]:
     return tuple(read_kind(each.read_bytes()).spec for each in documents)
 
 
-#: What Muster knows of each of them.
-OPERATOR_KINDS: Final = _shipped()
+_SHIPPED: Final = _shipped()
+#: Those whose objects wait by a field that suspends them.
+OPERATOR_KINDS: Final = tuple(each for each in _SHIPPED if not each.passes_on)
+#: Those whose objects do not wait themselves, and hand their queue on to what is made of them.
+PASSING_KINDS: Final = tuple(each for each in _SHIPPED if each.passes_on)

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from admission.facts.workloads import Child, WorkloadFact
-from admission.workloads.kinds import BATCH_JOB, OPERATOR_KINDS, support_of
+from admission.workloads.kinds import OPERATOR_KINDS, known_kinds, support_of
 from admission.workloads.kinds.members import member_text
+from queues import kind_names
 from queues.kind_names import KindName
 from queues.workload import WorkloadKey
 
@@ -128,7 +129,8 @@ def child(
     **spec: Any,
 ) -> WorkloadFact | Child | None:
     """What Muster reads of a Job that an operator made for a pod set of a workload that Muster resumed."""
-    assert BATCH_JOB.reader is not None
+    reader = known_kinds().by_kind[kind_names.JOB].reader
+    assert reader is not None
     marks = {"annotations": {"muster.dev/member-of": member_text(parent.key, parent.name, pod_set)}}
     owner = {"apiVersion": "x/v1", "kind": "Owner", "name": "o", "uid": "o", "controller": True}
     given = {"name": name, "namespace": parent.namespace, "uid": name, "ownerReferences": [owner]}
@@ -138,7 +140,7 @@ def child(
         "status": status or {},
     }
     raw = msgspec.json.encode(document)
-    return BATCH_JOB.reader.fact(msgspec.json.decode(raw, type=BATCH_JOB.reader.wire), msgspec.Raw(raw))
+    return reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw))
 
 
 def child_cluster(parent: WorkloadFact, spec: Document, **metadata: Any) -> WorkloadFact | Child | None:

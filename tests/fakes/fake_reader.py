@@ -22,7 +22,7 @@ from admission.web.leader.nodes import NodeQuestion
 from admission.web.overview import path_to_root
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from admission.web.trials.on_leader import trial
-from admission.workloads.kinds import KINDS
+from admission.workloads.kinds import known_kinds
 from queues.api.api_resources import ApiResource
 from queues.quota.queue import Queue
 from queues.read_api import bodies
@@ -393,7 +393,7 @@ class FakeRights:
 
     async def require(self, caller: Caller, access: AccessRequest, what: str, hint: str = "") -> None:
         sight = self._sights.get(caller.name, EVERYTHING)
-        kinds = [str(each.kind) for each in KINDS if each.resource is access.resource]
+        kinds = [str(each.kind) for each in known_kinds().supports if each.resource is access.resource]
         lists_workloads = access.verb == "list" and any(sight.shows(each, access.namespace) for each in kinds)
         if caller.name in self._sights and not lists_workloads:
             raise Forbidden(user=caller.name, what=what, hint=hint)

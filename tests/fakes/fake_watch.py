@@ -12,7 +12,8 @@ from admission.decode.nodes import node_fact
 from admission.facts.changes import Change, Fact, FactKind
 from admission.reconcile.pod_manifest import with_successor
 from admission.workloads.context import Context, in_context
-from admission.workloads.kinds import BATCH_JOB, POD_GROUP, VOLCANO_JOB, KindSupport, read_pod
+from admission.workloads.kinds import POD_GROUP, VOLCANO_JOB, KindSupport, known_kinds, read_pod
+from queues import kind_names
 from queues.kind_names import KindName
 from tests.fakes.fake_objects import Document
 
@@ -43,7 +44,7 @@ KINDS = {
     "nodes": _Kind(FactKind.NODE, lambda raw: node_fact(msgspec.json.decode(raw, type=wire.WireNode))),
     "queues": _Kind(FactKind.QUEUE, queue_fact),
     "topologies": _Kind(FactKind.TOPOLOGY, topology_fact),
-    "jobs": _workloads(BATCH_JOB),
+    "jobs": _workloads(known_kinds().by_kind[kind_names.JOB]),
     "vcjobs": _workloads(VOLCANO_JOB),
     "groups": _workloads(POD_GROUP),
     "commands": _Kind(

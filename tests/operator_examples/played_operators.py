@@ -10,30 +10,32 @@ from deploy.local.client import LocalClient
 from queues.api.api_resources import (
     CRON_JOBS,
     DEPLOYMENTS,
-    JAX_JOBS,
     JOB_FLOWS,
-    JOB_SETS,
     JOB_TEMPLATES,
     JOBS,
     LEADER_WORKER_SETS,
-    MPI_JOBS,
-    PADDLE_JOBS,
     PODS,
-    PYTORCH_JOBS,
-    RAY_CLUSTERS,
-    RAY_JOBS,
     RAY_SERVICES,
     REPLICA_SETS,
     SERVICES,
-    SPARK_APPLICATIONS,
     STATEFUL_SETS,
-    TF_JOBS,
     VOLCANO_CRON_JOBS,
     VOLCANO_JOBS,
-    XGBOOST_JOBS,
     ApiResource,
 )
 from queues.errors import ApiError
+from tests.builders.operator_resources import (
+    JAX_JOBS,
+    JOB_SETS,
+    MPI_JOBS,
+    PADDLE_JOBS,
+    PYTORCH_JOBS,
+    RAY_CLUSTERS,
+    RAY_JOBS,
+    SPARK_APPLICATIONS,
+    TF_JOBS,
+    XGBOOST_JOBS,
+)
 
 Document = dict[str, Any]
 

@@ -25,12 +25,13 @@ from deploy.local.client import LocalClient
 from deploy.local.nodes import NodeShape, node
 from deploy.local.processes import die_with_parent, free_port
 from deploy.local.stack import Stack
-from queues.api.api_resources import JOB_SETS, MPI_JOBS, QUEUES, ApiResource
+from queues.api.api_resources import QUEUES, ApiResource
 from queues.api.names import QUEUE_LABEL
 from queues.errors import ApiError
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU
 from queues.sql.embedded.supervised import Program, SupervisedProcess
+from tests.builders.operator_resources import JOB_SETS, MPI_JOBS
 from tests.waiting import until
 
 Document = dict[str, Any]

@@ -19,7 +19,7 @@ from admission.kube.install.server_side_apply import Tell, found_at, items_of
 from admission.kube.install.written_marks import without_directions, without_members
 from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, ApiResource, Document
 from queues.api.names import ADMISSION_ID, FINALIZER, GATE, QUEUE_LABEL, RELEASED
-from queues.api.workload_kinds import OPERATOR_KINDS
+from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.errors import ApiRefused, Conflict, MusterError, NotFound
 
 #: Seconds for their grace periods: of most pods 30.
@@ -90,8 +90,11 @@ class StillWaiting(MusterError):
     """{count} pods and Jobs could not be freed within {seconds:g} seconds: {reason}. Run uninstall again."""
 
 
-async def free_or_leave(client: Client, waiting: DrainMode, tell: Tell) -> None:
-    """With ``DrainMode.FREE`` pods lose the gate and Jobs go on. Finalizers go in any case, or pods would stay."""
+async def free_or_leave(
+    client: Client, waiting: DrainMode, kinds: Sequence[WorkloadKindSpec], tell: Tell
+) -> None:
+    """With ``DrainMode.FREE`` pods lose the gate, and Jobs and objects of ``kinds`` go on. Finalizers go in any case:
+    pods would stay."""
     freed: dict[str, set[str]] = defaultdict(set)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE
@@ -106,7 +109,7 @@ async def free_or_leave(client: Client, waiting: DrainMode, tell: Tell) -> None:
             async for job in items_of(client, JOBS.path(), QUEUE_LABEL):
                 if job["spec"].get("suspend"):
                     left.append((_path(JOBS, job), _freed_job(job)))
-            left += [each async for each in _suspended_objects(client)]
+            left += [each async for each in _suspended_objects(client, kinds)]
         refused = await _patch_each(client, left, freed)
         quiet_since = None if left else quiet_since or loop.time()
         if refused and loop.time() > deadline:
@@ -115,9 +118,11 @@ async def free_or_leave(client: Client, waiting: DrainMode, tell: Tell) -> None:
     await _tell_of_waiting(client, waiting, freed, tell)
 
 
-async def _suspended_objects(client: Client) -> AsyncIterator[tuple[str, Any]]:
+async def _suspended_objects(
+    client: Client, kinds: Sequence[WorkloadKindSpec]
+) -> AsyncIterator[tuple[str, Any]]:
     """Objects of other projects' kinds that wait, with the patches that resume them."""
-    for description in OPERATOR_KINDS:
+    for description in kinds:
         at = "/" + "/".join(description.suspend)
         for resource in (*description.suspended_with, description.resource):
             try:

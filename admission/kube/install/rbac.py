@@ -20,6 +20,7 @@ from queues.api.api_resources import (
     Document,
 )
 from queues.api.names import AGENT_NAMESPACE
+from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.api.workload_kinds import OPERATOR_KINDS
 
 ACCOUNT: Final = "muster"
@@ -88,16 +89,18 @@ _RIGHTS: Final = msgspec.yaml.decode(
 )
 
 
-def _operator_rules() -> Iterator[PolicyRule]:
-    """Rights for kinds of other projects, by their API groups."""
+def kind_rules(kinds: Iterable[WorkloadKindSpec]) -> Iterator[PolicyRule]:
+    """Muster's rights for kinds of other projects, by their API groups."""
 
     def rule(purpose: str, why: str, group: str, resources: Iterable[str], *verbs: str) -> PolicyRule:
         return PolicyRule(tuple(resources), verbs, group, purpose=f"{purpose}-{group}", why=why)
 
     groups: dict[str, list[str]] = {}
-    for description in OPERATOR_KINDS:
-        groups.setdefault(description.resource.group, []).append(description.resource.plural)
-        for maker in description.suspended_with:
+    for kind in kinds:
+        if kind.passes_on:
+            continue
+        groups.setdefault(kind.resource.group, []).append(kind.resource.plural)
+        for maker in kind.suspended_with:
             why = "suspend and resume it with what its operator makes of it"
             yield rule("patch", why, maker.group, [maker.plural], "patch")
     for group, plurals in groups.items():
@@ -108,7 +111,7 @@ def _operator_rules() -> Iterator[PolicyRule]:
 
 
 #: Cluster-wide rights of Muster, those for kinds of other projects included.
-CONTROLLER: Final = (*_RIGHTS.controller, *_operator_rules())
+CONTROLLER: Final = (*_RIGHTS.controller, *kind_rules(OPERATOR_KINDS))
 #: Rights in Muster's own namespace.
 AT_HOME: Final = _RIGHTS.at_home
 #: Cluster-wide rights for requests to cluster autoscalers (``policy.provisioning``), granted only where that is wanted.
@@ -130,6 +133,17 @@ def rbac(namespace: str, identity: str) -> list[Document]:
             ACCOUNT, PROXY_NAMESPACE, roleRef=_PROXY_READER, subjects=[_subject(identity)]
         ),
         *people(),
+    ]
+
+
+def kind_rbac(kind: WorkloadKindSpec, identity: str) -> list[Document]:
+    """The roles of a kind that administrators have added: Muster's with its binding, and a part of Kubernetes' view."""
+    name = f"{ACCOUNT}-kind-{kind.kind}"
+    if kind.passes_on:
+        return []
+    return [
+        *_granted(name, identity, tuple(kind_rules([kind]))),
+        CLUSTER_ROLES.document(f"{name}-viewer", labels=_part_of("view"), rules=[_seen(kind).document()]),
     ]
 
 
@@ -165,19 +179,25 @@ def agent_identity() -> str:
 def people() -> list[Document]:
     """Roles for tenants and administrators. Every user may ask the read API: other rights decide what it shows."""
     # Of kinds of other projects as well, installed or not: who may list them all sees everything.
-    operators = [
-        PolicyRule((each.resource.plural,), ("get", "list", "watch"), each.resource.group)
-        for each in OPERATOR_KINDS
-    ]
+    operators = [_seen(kind) for kind in OPERATOR_KINDS]
     roles = []
     for name, role in _RIGHTS.people.items():
         rules = [*role.rules, *operators] if role.joins == "view" else role.rules
-        # The label by which a role's rules become part of one of Kubernetes' own roles.
-        labels = {f"{_GROUP}/aggregate-to-{role.joins}": "true"} if role.joins else {}
+        labels = _part_of(role.joins) if role.joins else {}
         roles.append(CLUSTER_ROLES.document(name, labels=labels, rules=[rule.document() for rule in rules]))
     reader = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": READER}
     everybody = {"kind": "Group", "apiGroup": _GROUP, "name": "system:authenticated"}
     return [*roles, CLUSTER_ROLE_BINDINGS.document(READER, roleRef=reader, subjects=[everybody])]
+
+
+def _seen(kind: WorkloadKindSpec) -> PolicyRule:
+    """The right to see objects of a kind."""
+    return PolicyRule((kind.resource.plural,), ("get", "list", "watch"), kind.resource.group)
+
+
+def _part_of(role: str) -> dict[str, str]:
+    """The label by which a role's rules become part of one of Kubernetes' own roles."""
+    return {f"{_GROUP}/aggregate-to-{role}": "true"}
 
 
 def _subject(identity: str) -> Document:

@@ -14,6 +14,7 @@ from admission.kube.install.drain import DrainMode, free_or_leave, let_return
 from admission.kube.install.existing_installation import existing_installation
 from admission.kube.install.rbac import PROXY_NAMESPACE, TENANT_ADMIN
 from admission.kube.install.server_side_apply import StillThere, Tell, found_at, gone, items_of
+from admission.kube.install.workload_kinds import release_kinds
 from queues.api.api_resources import (
     API_SERVICES,
     BUDGETS,
@@ -43,6 +44,7 @@ from queues.api.api_resources import (
     ApiResource,
 )
 from queues.api.names import AGENT_NAMESPACE
+from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.errors import NotFound
 
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in PART_OF.items())
@@ -79,7 +81,8 @@ async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
     for bindings, policies in zip(POLICY_BINDINGS, POLICIES, strict=True):
         await _delete_all(client, bindings, None, tell)
         await _delete_all(client, policies, None, tell)
-    await free_or_leave(client, removal.waiting, tell)
+    added = await release_kinds(client, tell)
+    await free_or_leave(client, removal.waiting, [*OPERATOR_KINDS, *added], tell)
     await remove_definitions(client, tell, with_objects=removal.delete_crds)
     for resource in (
         PRIORITY_CLASSES,

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from admission.kube.policies.cel import text
+from admission.kube.policies.cel import text, texts
 from queues.api.json_patch import escaped
-from queues.api.types.workload_kind import Path, Templates, WorkloadKindSpec
+from queues.api.types.workload_kind import PassedOn, Path, Templates, WorkloadKindSpec
 
 _CLASS: Final = ("priorityClassName",)
 #: An object's name and uid do not change, and are not in every request.
@@ -49,6 +49,33 @@ def places_of(of: str, kinds: Iterable[WorkloadKindSpec]) -> str:
     )
 
 
+def places_passed_on(of: str, kinds: Iterable[WorkloadKindSpec]) -> str:
+    """Places into which an object's queue is written: the JSON pointer of what has the labels, pointers from there to
+    the labels and to what contains them, how many of these are there, the key, what it says, and what is written
+    instead of the queue."""
+
+    def of_place(place: PassedOn) -> str:
+        holder = _at("e", place.holder)
+        inner = [place.labels[:depth] for depth in range(1, len(place.labels) + 1)]
+        there = "0"
+        for depth, path in enumerate(inner, 1):
+            there = f"({_at('e', (*place.holder, *path))}.hasValue() ? {depth} : {there})"
+        said = f"{_at('e', (*place.holder, *place.labels))}[?{text(place.key)}].orValue('')"
+        if not (place.holder or place.labels):
+            said = f"e[?{text(place.key)}].orValue('')"
+        found = (
+            f"{{'at': dyn({_pointer_to(place)} + {text(_pointer(place.holder))}),"
+            f" 'levels': dyn({texts(map(_pointer, inner))}),"
+            f" 'there': dyn({there}),"
+            f" 'key': dyn({text(f'{_pointer(place.labels)}/{escaped(place.key)}')}),"
+            f" 'said': dyn({said}),"
+            f" 'value': dyn({text(place.value)})}}"
+        )
+        return _each(place, of, found, f"{holder}.hasValue()")
+
+    return _by_kind((each, " + ".join(map(of_place, each.passes_on))) for each in kinds)
+
+
 def templates_of(kinds: Iterable[WorkloadKindSpec]) -> str:
     """All pod templates of an object, each with its path and itself."""
 
@@ -63,7 +90,7 @@ def templates_of(kinds: Iterable[WorkloadKindSpec]) -> str:
     return _by_kind((each, " + ".join(map(of_template, each.templates))) for each in kinds)
 
 
-def _pointer_to(templates: Templates) -> str:
+def _pointer_to(templates: Templates | PassedOn) -> str:
     """The JSON pointer of what has a template, for ``i`` of a list of these."""
     at = _pointer(templates.at)
     match templates.each:
@@ -75,7 +102,7 @@ def _pointer_to(templates: Templates) -> str:
             return f"{text(at + '/')} + i.replace('~', '~0').replace('/', '~1')"
 
 
-def _each(templates: Templates, of: str, value: str, condition: str = "true") -> str:
+def _each(templates: Templates | PassedOn, of: str, value: str, condition: str = "true") -> str:
     """A list of what is found at each place that has a template. There ``e`` is, and ``i``: its index or its key."""
     at = _at(of, templates.at)
     match templates.each:

@@ -32,12 +32,12 @@ from admission.kube.policies.cel import (
     JOB_CONTROLLER,
     MAY_ADMINISTER,
     not_by,
+    text,
     texts,
 )
 from admission.kube.policies.fixed_fields import job_change
-from admission.kube.policies.operator_templates import classes_of, places_of, templates_of
-from admission.workloads.kinds import KINDS, SUSPENDED
-from queues import kind_names
+from admission.kube.policies.operator_templates import classes_of, places_of, places_passed_on, templates_of
+from admission.workloads.kinds import POD_GROUP, VOLCANO_JOB
 from queues.api import api_resources, kueue_names, names
 from queues.api.api_resources import (
     JOB_FLOWS,
@@ -51,7 +51,7 @@ from queues.api.json_patch import escaped
 from queues.api.node_affinity import REQUIRED
 from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.api.validation import command_rules, queued_work
-from queues.api.workload_kinds import OPERATOR_KINDS
+from queues.api.workload_kinds import OPERATOR_KINDS, PASSING_KINDS
 
 #: The verb of users who may delete by force pods that run: of administrators, who may do everything.
 FORCE: Final = "force-delete"
@@ -61,8 +61,8 @@ JOB_STARTERS: Final = (("vccronjobs", VOLCANO_CRON_JOBS), ("jobflows", JOB_FLOWS
 SIGNS: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.FLAVOR_TOLERATIONS, names.RECREATED_FROM)
 #: The documents, in the order in which they are installed: what makes work wait, and what guards it.
 _TOPICS: Final = (
-    *("waiting", "requesters", "owners", "operators", "train_jobs", "kept_names", "holds", "kueue_names"),
-    *("pods", "jobs", "volcano", "namespaces"),
+    *("waiting", "requesters", "owners", "operators", "train_jobs", "kept_names", "holds"),
+    *("kueue_names", "pods", "jobs", "volcano", "namespaces"),
 )
 #: The parser in C, where PyYAML was built with it.
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -79,6 +79,14 @@ class PolicyOptions:
     scheduler: str = names.DEFAULT_SCHEDULER
     #: Scheduler names that mean "through the queues": replaced by ``scheduler`` at creation.
     aliases: tuple[str, ...] = (names.VOLCANO_SCHEDULER,)
+
+
+def kind_policies(options: PolicyOptions, kind: WorkloadKindSpec) -> list[Document]:
+    """The policies of a kind that administrators have added, with their bindings: the pair that suspends and guards,
+    the validating one first; or the one by which its objects hand their queue on."""
+    topic = "passing_kinds" if kind.passes_on else "operators"
+    documents = _rendered(topic, _values(options, [kind], f"kind-{kind.kind}"))
+    return sorted(documents, key=lambda each: bool(each["kind"].startswith("Mutating")))
 
 
 def mutating_policies(options: PolicyOptions) -> list[Document]:
@@ -102,12 +110,7 @@ def signed_kinds() -> list[tuple[str, ApiResource]]:
     Workloads with pods that are gated, or do not exist while they wait; and what starts Volcano Jobs, which get the
     name from it.
     """
-    of_workloads = [
-        (f"{support.kind}s", support.resource)
-        for support in KINDS
-        if support.kind != kind_names.POD and support.holding not in SUSPENDED
-    ]
-    return [*of_workloads, *JOB_STARTERS]
+    return [*((f"{each.kind}s", each.resource) for each in (VOLCANO_JOB, POD_GROUP)), *JOB_STARTERS]
 
 
 def guard(identity: str, entry: Document) -> Document:
@@ -128,9 +131,30 @@ def guard(identity: str, entry: Document) -> Document:
     return {**entry, "matchConditions": {"breaks-a-rule": _conjunction(asked)}}
 
 
+def _values(options: PolicyOptions, kinds: Sequence[WorkloadKindSpec], pair: str) -> Mapping[str, Any]:
+    """What differs between clusters, and between the pairs of policies of ``kinds``. ``pair``: ends their names."""
+    known = {each.kind: each for each in (*OPERATOR_KINDS, *kinds) if not each.passes_on}.values()
+    parents = [each.resource for each in known]
+    return {
+        "identity": options.identity,
+        "scheduler": options.scheduler,
+        "aliases": options.aliases,
+        "operators": kinds,
+        "passing": kinds,
+        "pair": pair,
+        # Kinds whose controllers make objects that wait with theirs, and all that suspend what they make.
+        "parents": parents,
+        "makers": [*parents, *(maker for each in known for maker in each.suspended_with)],
+    }
+
+
 def _all(options: PolicyOptions) -> list[Document]:
-    values = {"identity": options.identity, "scheduler": options.scheduler, "aliases": options.aliases}
-    return [document for topic in _TOPICS for document in _rendered(topic, values)]
+    values = _values(options, OPERATOR_KINDS, "kinds")
+    passing = _values(options, PASSING_KINDS, "passing-kinds")
+    return [
+        *(document for topic in _TOPICS for document in _rendered(topic, values)),
+        *_rendered("passing_kinds", passing),
+    ]
 
 
 def _rendered(topic: str, values: Mapping[str, Any]) -> list[Document]:
@@ -258,15 +282,15 @@ _NAMES: Final[dict[str, Any]] = {
     "REQUIRED": REQUIRED,
     "SIGNS": SIGNS,
     "own_annotations": (*SIGNS, names.USER),
-    "operators": OPERATOR_KINDS,
-    "makers": [*(description.resource for description in OPERATOR_KINDS), api_resources.TRAIN_JOBS],
     "classes_of": classes_of,
     "escaped": escaped,
     "job_change": job_change,
     "places_of": places_of,
+    "places_passed_on": places_passed_on,
     "quoted": _quoted,
     "rules": _rules,
     "signed_kinds": signed_kinds,
     "templates_of": templates_of,
+    "text": text,
     "texts": texts,
 }

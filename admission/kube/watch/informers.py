@@ -76,7 +76,7 @@ from admission.wire import (
     WireResourceSlice,
 )
 from admission.workloads.context import Context, ContextChange, in_context
-from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, controller_of, read_pod
+from admission.workloads.kinds import Kinds, KindSupport, ObjectReader, controller_of, known_kinds, read_pod
 from admission.world.hypernodes import tiers_of
 from admission.world.volumes import KNOWN, UNWATCHED
 from queues.api.api_resources import (
@@ -167,45 +167,49 @@ def _pod(pod: WirePod, raw: bytes) -> PodFact:
     return with_successor(read_pod(pod), pod.status, raw)
 
 
-_FACTS: Final = (
-    _Facts(FactKind.NAMESPACE, kind_of(NAMESPACES, Bare, decoded(namespace_fact))),
-    # What the devices of others follow from comes before them, so that those are reported once.
-    _Facts(FactKind.FLAVOR, kind_of(FLAVORS, Bare, _document(flavor_fact))),
-    _optional(FactKind.DEVICE_CLASS, DEVICE_CLASSES, WireDeviceClass, decoded(device_class_fact)),
-    _optional(FactKind.RESOURCE_SLICE, RESOURCE_SLICES, WireResourceSlice, decoded(resource_slice_fact)),
-    _optional(
-        *(FactKind.CLAIM_TEMPLATE, CLAIM_TEMPLATES, WireResourceClaimTemplate),
-        decoded(resource_claim_template_fact),
-    ),
-    _optional(FactKind.RESOURCE_CLAIM, RESOURCE_CLAIMS, WireResourceClaim, decoded(resource_claim_fact)),
-    _optional(FactKind.NODE_DEVICES, DEVICES, WireNodeDevices, decoded(node_devices_fact)),
-    _Facts(FactKind.NODE, kind_of(NODES, WireNode, decoded(node_fact))),
-    _Facts(FactKind.QUEUE, kind_of(QUEUES, Bare, _document(queue_fact), unreadable=_unreadable_queue)),
-    _Facts(FactKind.TOPOLOGY, kind_of(TOPOLOGIES, Bare, _document(topology_fact))),
-    *(
-        _optional(fact_kind, resource, Bare, _document(partial(closure_fact, kind=kind)))
-        for fact_kind, resource, kind in (
-            (FactKind.RESERVATION, RESERVATIONS, ClosureKind.RESERVATION),
-            (FactKind.NODE_DRAIN, NODE_DRAINS, ClosureKind.DRAIN),
-        )
-    ),
-    _Facts(FactKind.HYPERNODE, kind_of(HYPERNODES, Bare, _document(hypernode_fact))),
-    *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),
-    _Facts(FactKind.BUDGET, kind_of(BUDGETS, WirePodDisruptionBudget, decoded(budget_fact))),
-    _optional(FactKind.COMMAND, COMMANDS, WireCommand, decoded(command_of)),
-    _Facts(FactKind.RESOURCE_QUOTA, kind_of(RESOURCE_QUOTAS, WireResourceQuota, decoded(namespace_quota))),
-    *(
+def _watched(kinds: Kinds) -> tuple[_Facts, ...]:
+    """All that is watched, in the order in which changes of the same moment are read."""
+    return (
+        _Facts(FactKind.NAMESPACE, kind_of(NAMESPACES, Bare, decoded(namespace_fact))),
+        # What the devices of others follow from comes before them, so that those are reported once.
+        _Facts(FactKind.FLAVOR, kind_of(FLAVORS, Bare, _document(flavor_fact))),
+        _optional(FactKind.DEVICE_CLASS, DEVICE_CLASSES, WireDeviceClass, decoded(device_class_fact)),
+        _optional(FactKind.RESOURCE_SLICE, RESOURCE_SLICES, WireResourceSlice, decoded(resource_slice_fact)),
+        _optional(
+            *(FactKind.CLAIM_TEMPLATE, CLAIM_TEMPLATES, WireResourceClaimTemplate),
+            decoded(resource_claim_template_fact),
+        ),
+        _optional(FactKind.RESOURCE_CLAIM, RESOURCE_CLAIMS, WireResourceClaim, decoded(resource_claim_fact)),
+        _optional(FactKind.NODE_DEVICES, DEVICES, WireNodeDevices, decoded(node_devices_fact)),
+        _Facts(FactKind.NODE, kind_of(NODES, WireNode, decoded(node_fact))),
+        _Facts(FactKind.QUEUE, kind_of(QUEUES, Bare, _document(queue_fact), unreadable=_unreadable_queue)),
+        _Facts(FactKind.TOPOLOGY, kind_of(TOPOLOGIES, Bare, _document(topology_fact))),
+        *(
+            _optional(fact_kind, resource, Bare, _document(partial(closure_fact, kind=kind)))
+            for fact_kind, resource, kind in (
+                (FactKind.RESERVATION, RESERVATIONS, ClosureKind.RESERVATION),
+                (FactKind.NODE_DRAIN, NODE_DRAINS, ClosureKind.DRAIN),
+            )
+        ),
+        _Facts(FactKind.HYPERNODE, kind_of(HYPERNODES, Bare, _document(hypernode_fact))),
+        *(_workloads(support, support.reader) for support in kinds.supports if support.reader is not None),
+        _Facts(FactKind.BUDGET, kind_of(BUDGETS, WirePodDisruptionBudget, decoded(budget_fact))),
+        _optional(FactKind.COMMAND, COMMANDS, WireCommand, decoded(command_of)),
         _Facts(
-            FactKind.POD_DEFAULTS,
-            kind_of(resource, Bare, lambda bare, raw: pod_defaults_fact(bare, bytes(raw))),
-        )
-        for resource in (LIMIT_RANGES, RUNTIME_CLASSES, *WEBHOOK_CONFIGURATIONS)
-    ),
-    _Facts(
-        FactKind.POD,
-        kind_of(PODS, WirePod, lambda pod, raw: _pod(pod, bytes(raw)), unreadable=_unreadable_pod),
-    ),
-)
+            FactKind.RESOURCE_QUOTA, kind_of(RESOURCE_QUOTAS, WireResourceQuota, decoded(namespace_quota))
+        ),
+        *(
+            _Facts(
+                FactKind.POD_DEFAULTS,
+                kind_of(resource, Bare, lambda bare, raw: pod_defaults_fact(bare, bytes(raw))),
+            )
+            for resource in (LIMIT_RANGES, RUNTIME_CLASSES, *WEBHOOK_CONFIGURATIONS)
+        ),
+        _Facts(
+            FactKind.POD,
+            kind_of(PODS, WirePod, lambda pod, raw: _pod(pod, bytes(raw)), unreadable=_unreadable_pod),
+        ),
+    )
 
 
 def _in_context(fact: Any, context: Context) -> Any:
@@ -310,7 +314,7 @@ class Informers:
         self._facts: list[tuple[_Facts, Informer[Any, Any]]] = []
         self.by_name[_CLASSES.name] = Informer(client, _CLASSES, lambda _: self._recontext(), timing)
         self._listeners = listeners
-        for facts in _FACTS:
+        for facts in _watched(known_kinds()):
             listener = listeners.get(facts.kind.name)
             kind = facts.kind if listener is None else _heard(facts.kind, listener)
             informer: Informer[Any, Any] = Informer(client, kind, partial(self._deliver, facts), timing)

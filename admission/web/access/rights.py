@@ -12,7 +12,7 @@ from admission.kube.access_reviews import AccessRequest, Caller, may
 from admission.kube.client.client import Client
 from admission.web.access.answer_cache import Kept
 from admission.web.reader import Sight
-from admission.workloads.kinds import KINDS
+from admission.workloads.kinds import known_kinds
 from queues.api.api_resources import QUEUES, ApiResource
 from queues.errors import MusterError
 from queues.sql.read.rows import KindIn, Seen
@@ -25,9 +25,6 @@ _MOST_SIGHTS: Final = 2_000
 _AT_ONCE: Final = 16
 #: Kinds in namespaces, and queues, that are asked about for one user; those beyond are not shown.
 MOST_ASKED: Final = 500
-
-#: Where the API server has the objects of each kind that waits.
-RESOURCES: Final[dict[str, ApiResource]] = {support.kind: support.resource for support in KINDS}
 
 Q = TypeVar("Q", bound=Hashable)
 #: At most so many names, or kinds in namespaces.
@@ -79,7 +76,7 @@ class Rights:
         """Raises Forbidden, with the rights that are missing, unless the user sees everything."""
         needed = {
             _right(resource): AccessRequest(verb="list", resource=resource)
-            for resource in (QUEUES, *RESOURCES.values())
+            for resource in (QUEUES, *resources().values())
         }
         if missing := sorted(needed.keys() - await self._allowed(caller, needed)):
             raise Forbidden(
@@ -90,7 +87,7 @@ class Rights:
             )
 
     async def _sight(self, caller: Caller, namespace: str | None) -> Sight:
-        kinds = None if namespace is None else tuple(KindIn(kind, namespace) for kind in RESOURCES)
+        kinds = None if namespace is None else tuple(KindIn(kind, namespace) for kind in resources())
         return await self._sight_of(caller, kinds)
 
     async def _sight_of(self, caller: Caller, kinds: tuple[KindIn, ...] | None) -> Sight:
@@ -105,23 +102,23 @@ class Rights:
         return Sight(workloads=workloads, queues=queues)
 
     async def _visible_workloads(self, caller: Caller, kinds: tuple[KindIn, ...] | None) -> Seen | None:
+        known = resources()
         everywhere = await self._allowed(
-            caller,
-            {kind: AccessRequest(verb="list", resource=resource) for kind, resource in RESOURCES.items()},
+            caller, {kind: AccessRequest(verb="list", resource=resource) for kind, resource in known.items()}
         )
-        if len(everywhere) == len(RESOURCES):
+        if len(everywhere) == len(known):
             return None
         wanted = {
-            each: AccessRequest(verb="list", resource=RESOURCES[each.kind], namespace=each.namespace)
+            each: AccessRequest(verb="list", resource=known[each.kind], namespace=each.namespace)
             for each in (await self._kinds(MOST_ASKED) if kinds is None else kinds)
-            if each.kind in RESOURCES and each.kind not in everywhere
+            if each.kind in known and each.kind not in everywhere
         }
         allowed = await self._allowed(caller, wanted)
         return {
             kind: None
             if kind in everywhere
             else frozenset(each.namespace for each in allowed if each.kind == kind)
-            for kind in RESOURCES
+            for kind in known
         }
 
     async def _visible_queues(self, caller: Caller) -> frozenset[str] | None:
@@ -142,6 +139,11 @@ class Rights:
                 return await may(self._client, caller, access)
 
         return await self._decisions.get((caller, access), ask)
+
+
+def resources() -> dict[str, ApiResource]:
+    """Where the API server has the objects of each kind that waits."""
+    return {support.kind: support.resource for support in known_kinds().supports}
 
 
 def _right(resource: ApiResource) -> str:

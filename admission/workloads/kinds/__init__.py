@@ -1,15 +1,15 @@
-"""The kinds of objects that can wait in a queue, each described by one module. Pure.
+"""The kinds of objects that can wait in a queue: some described by a module each, the others by documents. Pure.
 
-To add a kind: its module, its line in ``KINDS``, and what docs/contributing.md names.
+What a process knows of them is one value. It is replaced as a whole, between two lives of what is built from it.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass, field
 
 from admission.decode.pods import pod_fact
 from admission.facts.pods import PodController, PodFact
 from admission.wire import WireMetadata, WirePod
-from admission.workloads.kinds.batch_job import BATCH_JOB
+from admission.workloads.kinds.batch_job import batch_job
 from admission.workloads.kinds.members import member_of
 from admission.workloads.kinds.operators import objects
 from admission.workloads.kinds.pod import BARE_POD
@@ -18,44 +18,95 @@ from admission.workloads.kinds.support import SUSPENDED, Holding, KindSupport, O
 from admission.workloads.kinds.volcano_job import VOLCANO_JOB
 from queues import kind_names
 from queues.api.api_resources import ObjectRef
+from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.kind_names import KindName
 from queues.workload import WorkloadKey
 
 __all__ = [
     "BARE_POD",
-    "BATCH_JOB",
-    "KINDS",
     "OPERATOR_KINDS",
     "POD_GROUP",
     "SUSPENDED",
     "VOLCANO_JOB",
     "Holding",
     "KindSupport",
+    "Kinds",
     "ObjectReader",
     "StatusForm",
     "controller_of",
     "is_told_by_pods",
+    "known_kinds",
     "object_ref",
     "read_pod",
     "support_of",
+    "use_kinds",
 ]
 
-KINDS: Final = (
-    BARE_POD,
-    BATCH_JOB,
-    VOLCANO_JOB,
-    POD_GROUP,
-    *map(objects.support_of, OPERATOR_KINDS),
-)
 
-_BY_KIND: Final[Mapping[KindName, KindSupport]] = {support.kind: support for support in KINDS}
-_OF_OPERATORS: Final = frozenset(description.kind for description in OPERATOR_KINDS)
+class _SupportByKind(dict[KindName, KindSupport]):
+    """What is known of each kind. Of one that was taken out of use seats may be left in the ledger, and pods: they keep
+    their seats until they have ended."""
+
+    def __missing__(self, kind: KindName) -> KindSupport:
+        self[kind] = support = objects.out_of_use(kind)
+        return support
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds:
+    """All kinds whose objects wait in queues: Muster's own, and those that administrators have added."""
+
+    added: tuple[WorkloadKindSpec, ...] = ()
+    #: Those of them that are being taken out of use: what runs goes on, and nothing more is admitted.
+    leaving: frozenset[KindName] = frozenset()
+    #: Kinds of other projects, each by its document.
+    descriptions: tuple[WorkloadKindSpec, ...] = field(init=False, compare=False)
+    supports: tuple[KindSupport, ...] = field(init=False, compare=False)
+    by_kind: Mapping[KindName, KindSupport] = field(init=False, compare=False)
+    #: By API version and kind.
+    by_resource: Mapping[tuple[str, str], KindSupport] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        descriptions = (*OPERATOR_KINDS, *self.added)
+        supports = (
+            BARE_POD,
+            batch_job(frozenset(each.resource for each in descriptions)),
+            VOLCANO_JOB,
+            POD_GROUP,
+            *(objects.support_of(each, is_leaving=each.kind in self.leaving) for each in descriptions),
+        )
+        by_resource = {(each.resource.api_version, each.resource.kind): each for each in supports}
+        for name, value in (
+            ("descriptions", descriptions),
+            ("supports", supports),
+            ("by_kind", _SupportByKind({each.kind: each for each in supports})),
+            ("by_resource", by_resource),
+        ):
+            object.__setattr__(self, name, value)
+
+    def description_of(self, kind: KindName) -> WorkloadKindSpec | None:
+        """The document of a kind of another project; None if it is none."""
+        return next((each for each in self.descriptions if each.kind == kind), None)
+
+
+_kinds = Kinds()
+
+
+def known_kinds() -> Kinds:
+    """The kinds that this process knows."""
+    return _kinds
+
+
+def use_kinds(kinds: Kinds) -> None:
+    """From now on this process knows these kinds. What was built for others goes first: a term, its informers."""
+    global _kinds  # noqa: PLW0603 - the process has one
+    _kinds = kinds
 
 
 def support_of(key: WorkloadKey) -> KindSupport:
     """What is known of the kind of a workload."""
-    return _BY_KIND[key.kind]
+    return _kinds.by_kind[key.kind]
 
 
 def is_told_by_pods(key: WorkloadKey) -> bool:
@@ -67,9 +118,9 @@ def controller_of(metadata: WireMetadata) -> PodController | None:
     """The workload that a pod names as its controller; None if it names none."""
     if not metadata.owner_references:
         return None
-    if (member := member_of(metadata, _OF_OPERATORS)) is not None:
+    if (member := member_of(metadata)) is not None:
         return member
-    found = (support.controller_of(metadata) for support in KINDS)
+    found = (support.controller_of(metadata) for support in _kinds.supports)
     return next((controller for controller in found if controller is not None), None)
 
 

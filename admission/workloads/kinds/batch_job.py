@@ -4,7 +4,7 @@ An Indexed Job with as many completions as its parallelism has a seat per comple
 interchangeable: whichever pod comes takes any vacant seat.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -45,14 +45,11 @@ from admission.workloads.seats import SeatMap
 from queues import kind_names
 from queues.admissions import AdmissionState
 from queues.api import names
-from queues.api.api_resources import JOB_SETS, JOBS, MPI_JOBS, RAY_JOBS
+from queues.api.api_resources import JOBS, ApiResource
 from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_PODS, UserValues, number, shortened
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, PodSet, WorkloadKey
-
-#: Kinds whose operators make Jobs.
-_PARENTS: Final = (JOB_SETS, MPI_JOBS, RAY_JOBS)
 
 #: Pod templates without it are of Jobs that wait by themselves.
 _MEMBER_OF: Final = names.MEMBER_OF.encode()
@@ -348,11 +345,12 @@ def _marked(metadata: WireMetadata, reference: WireOwnerReference) -> bool:
     return (metadata.labels or {}).get(names.CONTROLLER_UID) == reference.uid
 
 
-def read_job(job: WireJob) -> WorkloadFact | ChildJob | None:
+def read_job(job: WireJob, makers: Collection[ApiResource] = ()) -> WorkloadFact | ChildJob | None:
     """As ``job_fact``, of a Job that waits by itself. One that is made for an object that waits, and names no queue of
-    its own, is a part of that; None if its pods do not say of what."""
+    its own, is a part of that; None if its pods do not say of what. ``makers``: kinds of
+    objects that wait, whose operators may make Jobs."""
     member = _membership(job)
-    if member is None and not is_made_by(job.metadata, _PARENTS):
+    if member is None and not is_made_by(job.metadata, makers):
         return job_fact(job)
     if _queue_named(job.metadata) is not None:
         return job_fact(job)
@@ -387,16 +385,18 @@ def child_job(job: WireJob, member: Membership) -> ChildJob:
     )
 
 
-BATCH_JOB = KindSupport(
-    kind=kind_names.JOB,
-    resource=JOBS,
-    reader=ObjectReader(informer="jobs", wire=WireJob, fact=lambda job, raw: read_job(job)),
-    holding=Holding.SUSPENDED,
-    status=StatusForm.CONDITION,
-    needs_queue=True,
-    failing_condition=FAILURE_TARGET,
-    controller_of=controlled_by(kind_names.JOB, JOBS, _marked),
-    is_by_ordinal=lambda fact: fact is not None and fact.indexed,
-    pod_sets=interchangeable_pod_sets,
-    pod_set_name=first_pod_set,
-)
+def batch_job(makers: Collection[ApiResource]) -> KindSupport:
+    """Jobs of batch/v1. ``makers``: as of ``read_job``."""
+    return KindSupport(
+        kind=kind_names.JOB,
+        resource=JOBS,
+        reader=ObjectReader(informer="jobs", wire=WireJob, fact=lambda job, raw: read_job(job, makers)),
+        holding=Holding.SUSPENDED,
+        status=StatusForm.CONDITION,
+        needs_queue=True,
+        failing_condition=FAILURE_TARGET,
+        controller_of=controlled_by(kind_names.JOB, JOBS, _marked),
+        is_by_ordinal=lambda fact: fact is not None and fact.indexed,
+        pod_sets=interchangeable_pod_sets,
+        pod_set_name=first_pod_set,
+    )

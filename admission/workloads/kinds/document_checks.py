@@ -17,11 +17,8 @@ from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
 from admission.wire import WirePod
 from admission.workloads.kinds import (
-    BARE_POD,
-    BATCH_JOB,
-    POD_GROUP,
-    VOLCANO_JOB,
     KindSupport,
+    known_kinds,
     read_pod,
 )
 from admission.workloads.kinds.operators.objects import (
@@ -48,14 +45,10 @@ from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_i
 from queues.api.validation.scheduler_fields import reported_violations
 from queues.api.validation.size_rules import EqualPods
 from queues.api.validation.validation import defaulted, waiting_violations
-from queues.api.workload_kinds import OPERATOR_KINDS
+from queues.api.workload_kinds import PASSING_KINDS
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, show
 from queues.text_format import counted
-
-_BY_KIND: Final = {(each.resource.api_version, each.resource.kind): each for each in OPERATOR_KINDS}
-#: Kinds of other projects that wait, in any version.
-_NAMES: Final = {(each.resource.group, each.resource.kind): each.resource for each in OPERATOR_KINDS}
 
 #: Kinds that wait as what their operator makes of them, with what there is to know of that.
 _PASSED_ON: Final = {
@@ -67,14 +60,10 @@ _PASSED_ON: Final = {
             " version 2.2 or later, and counts none of the waiting time in activeDeadlineSeconds",
         ),
         (RAY_SERVICES, "each RayCluster that its operator makes of it waits, those of upgrades too"),
+        *((each.resource, each.waits_as) for each in PASSING_KINDS),
     )
 }
 
-#: Muster's and Volcano's kinds that are workloads, and those of Kubernetes.
-_OWN: Final = {
-    (support.resource.api_version, support.resource.kind): support
-    for support in (BARE_POD, BATCH_JOB, VOLCANO_JOB, POD_GROUP)
-}
 #: What passes without a change of the object.
 _PASSING: Final = (ReasonCode.NOT_ENOUGH_PODS, ReasonCode.OTHER_GATES)
 
@@ -91,12 +80,13 @@ def check_as_in_cluster(subject: Subject, inherited: str, known: Known) -> list[
     """
     if (of_devices := _of_device_kind(subject)) is not None:
         return of_devices
-    version, kind = subject.value["apiVersion"], subject.value["kind"]
-    if (support := _OWN.get((version, kind))) is not None:
-        return list(_of_own_kind(subject, support, inherited))
-    if (description := _BY_KIND.get((version, kind))) is not None:
+    kinds = known_kinds()
+    support = kinds.by_resource.get((subject.value["apiVersion"], subject.value["kind"]))
+    if support is None:
+        return _of_another_kind(subject, inherited)
+    if (description := kinds.description_of(support.kind)) is not None:
         return list(_of_operator(subject, description, inherited, known))
-    return _of_another_kind(subject, inherited)
+    return list(_of_own_kind(subject, support, inherited))
 
 
 def _of_device_kind(subject: Subject) -> list[Finding] | None:
@@ -130,15 +120,16 @@ def _problem_of(subject: Subject, struct: Any, read: Any, path: str, what: str) 
 def _of_another_kind(subject: Subject, inherited: str) -> list[Finding] | None:
     version, kind = subject.value["apiVersion"], subject.value["kind"]
     queue = _queue(subject) or inherited
-    if (told := _PASSED_ON.get((version, kind))) is not None:
+    if told := _PASSED_ON.get((version, kind)):
         return [
             subject.finding("note", "", f"queue {queue}: {told}", "") if queue else _without_queue(subject)
         ]
-    known = _NAMES.get((version.partition("/")[0], kind))
-    if known is not None:
-        return [subject.finding("warning", "apiVersion", excerpt(version), known.api_version)]
+    resources = [each.resource for each in known_kinds().descriptions]
+    for each in resources:  # in any version
+        if (each.group, each.kind) == (version.partition("/")[0], kind):
+            return [subject.finding("warning", "apiVersion", excerpt(version), each.api_version)]
     if queue := _queue(subject):
-        supported = ", ".join(sorted(name for _, name in _BY_KIND))
+        supported = ", ".join(sorted(each.kind for each in resources))
         expected = (
             f"one of {supported}: objects of this kind do not wait; pods wait that name the queue themselves"
         )

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from admission.decode.fields import one
 from admission.facts.pods import PodController
 from admission.wire import WireMetadata
+from queues import kind_names
 from queues.api import names
 from queues.api.reading.user_values import LONGEST_NAME, is_uid
 from queues.kind_names import KindName
@@ -47,8 +48,8 @@ def is_controlled(metadata: WireMetadata) -> bool:
     return any(reference.controller for reference in metadata.owner_references or ())
 
 
-def member_of(metadata: WireMetadata, kinds: frozenset[KindName]) -> PodController | None:
-    """The workload of one of these kinds that a pod is part of, as its template says; None if of none.
+def member_of(metadata: WireMetadata) -> PodController | None:
+    """The workload of a kind of another project that a pod is part of, as its template says; None if of none.
 
     The templates name the queue as well, so that policies make these pods wait. A pod that they did not make wait has
     the annotation from another client: taken for a member that runs, it would keep the workload from being admitted.
@@ -56,6 +57,6 @@ def member_of(metadata: WireMetadata, kinds: frozenset[KindName]) -> PodControll
     if names.RELEASED not in (metadata.labels or {}) or not is_controlled(metadata):
         return None
     found = membership(metadata.annotations)
-    if found is None or found.workload.kind not in kinds:
+    if found is None or found.workload.kind in kind_names.BUILT_IN:
         return None
     return one(PodController(found.workload, found.name, True, found.pod_set))

@@ -15,6 +15,7 @@ from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.seats import SeatMap
 from queues.api.api_resources import ApiResource
 from queues.api.reading.user_values import is_uid
+from queues.api.types.workload_kind import Path
 from queues.kind_names import KindName
 from queues.workload import PodSet, WorkloadKey
 
@@ -81,6 +82,8 @@ class KindSupport:
     needs_queue: bool = False
     #: Labels with the name of the object, which its controller writes on all its pods.
     name_labels: tuple[str, ...] = ()
+    #: Fields from an object to the one that suspends it.
+    suspend: Path = ("spec", "suspend")
     #: Type of the condition on which its own controller has an object fail; "": there is none.
     failing_condition: str = ""
     #: True: pods join by naming the object. They say what it asks; the object says how many must start together.

@@ -8,9 +8,7 @@ from typing import Any, Final
 
 from queues.api import names
 from queues.api.api_resources import (
-    CRON_JOBS,
     DEPLOYMENTS,
-    LEADER_WORKER_SETS,
     REPLICA_SETS,
     STATEFUL_SETS,
     TRAIN_JOBS,
@@ -34,7 +32,7 @@ from queues.api.metadata_keys import (
     known_key,
 )
 from queues.api.validation.queued_work import ONLY_MUSTER
-from queues.api.workload_kinds import OPERATOR_KINDS
+from queues.api.workload_kinds import OPERATOR_KINDS, PASSING_KINDS
 from queues.json_values import mapping_at
 
 #: Names that only Muster and Volcano use: an unknown one is misspelt, or has no effect.
@@ -42,7 +40,7 @@ _PREFIXES: Final = ("muster.dev/", "volcano.sh/", "scheduling.volcano.sh/")
 _MUSTER: Final = "muster.dev/"
 
 #: Kinds of other projects that make pods, and may name their queue.
-POD_OWNERS: Final = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, LEADER_WORKER_SETS)
+POD_OWNERS: Final = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, *(each.resource for each in PASSING_KINDS))
 #: Places of the metadata of objects, by API version and kind. Others are called by their kind.
 _PLACES: Final = {
     (names.BATCH, "Job"): JOB,

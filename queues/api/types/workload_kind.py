@@ -6,27 +6,43 @@ its pod set. So no template needs to name nodes, which few operators allow to ch
 waits. For an eviction the object is suspended again; its operator deletes the pods.
 """
 
+import re
 from collections.abc import Mapping
 from sys import intern
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from queues.api.api_resources import ApiResource
+from queues.api.descriptions import with_descriptions
 from queues.api.metadata import ObjectMeta
-from queues.api.model import Count, Flag, Labels, Model, Text
-from queues.api.names import MUSTER
+from queues.api.model import LABEL_PATTERN, Count, Flag, Labels, Model, Text, Time, at_most
+from queues.api.names import MUSTER, QUEUE_LABEL
 from queues.kind_names import KindName
 
 _FIELD = r"[A-Za-z_][A-Za-z0-9_]*"
-_PATH_PATTERN = rf"^$|^{_FIELD}(\.{_FIELD})*$"
+#: Fields of a path, and its characters.
+_MOST_FIELDS: Final = 16
+_LONGEST_PATH: Final = 512
+_PATH_PATTERN: Final = rf"^$|^{_FIELD}(\.{_FIELD}){{0,{_MOST_FIELDS - 1}}}$"
+#: Entries of a list in a document.
+MOST_PARTS: Final = 32
+_LONGEST_SENTENCE: Final = 500
 
 #: Names of fields from an object to one of its parts.
 Path = tuple[str, ...]
 
 
 def _fields(value: Any) -> Any:
-    return (tuple(value.split(".")) if value else ()) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    if len(value) > _LONGEST_PATH or re.fullmatch(_PATH_PATTERN, value) is None:
+        expected = (
+            f"names of at most {_MOST_FIELDS} fields with dots between them, such as spec.runPolicy.suspend"
+        )
+        raise PydanticCustomError("field_path", "{expected}", {"expected": expected})
+    return tuple(value.split(".")) if value else ()
 
 
 #: A path as users write it: ``spec.runPolicy.suspend``; "": none.
@@ -34,19 +50,26 @@ FieldPath = Annotated[
     Path,
     BeforeValidator(_fields),
     PlainSerializer(".".join),
-    WithJsonSchema({"type": "string", "pattern": _PATH_PATTERN}),
+    WithJsonSchema({"type": "string", "pattern": _PATH_PATTERN, "maxLength": _LONGEST_PATH}),
 ]
+_Few = at_most(MOST_PARTS)
+#: A value, the name of a field, and a sentence.
+_Word = Annotated[Text, Field(max_length=253)]
+_FieldName = Annotated[Text, Field(pattern=rf"^{_FIELD}$", max_length=253)]
+_Sentence = Annotated[Text, Field(min_length=1, max_length=_LONGEST_SENTENCE)]
 
 
 class _ServedKind(Model):
     """A kind of objects, and where the API server has them."""
 
     #: ``group/version``.
-    api_version: Text
+    api_version: Annotated[
+        Text, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/v[0-9a-z]+$", max_length=253)
+    ]
     #: Its name in URL paths, rights and policies.
-    plural: Text
+    plural: Annotated[Text, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
     #: The kind.
-    kind: Text
+    kind: Annotated[Text, Field(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=63)]
 
 
 def _resource(value: Any) -> Any:
@@ -65,7 +88,7 @@ ServedKind = Annotated[
     ApiResource,
     PlainValidator(_resource, json_schema_input_type=_ServedKind),
     PlainSerializer(_served),
-    WithJsonSchema(_ServedKind.model_json_schema(by_alias=True)),
+    WithJsonSchema(with_descriptions(_ServedKind.model_json_schema(by_alias=True), _ServedKind)),
 ]
 
 
@@ -90,7 +113,7 @@ class FieldValues(Model):
     #: The field.
     at: FieldPath
     #: The values; "" stands for an absent field too.
-    values: tuple[Text, ...]
+    values: Annotated[tuple[_Word, ...], _Few]
 
 
 class Templates(Model):
@@ -103,11 +126,11 @@ class Templates(Model):
     #: Fields from there to the template.
     template: FieldPath = ()
     #: Name of the pod set, of one template.
-    name: Text = ""
+    name: Annotated[Text, Field(pattern=LABEL_PATTERN, max_length=63)] = ""
     #: The field of an element that has its name. The name of a map's entry is its key.
-    named_by: Text = "name"
+    named_by: _FieldName = "name"
     #: The number of pods is their product; 1 if there are none.
-    counts: tuple[PodCount, ...] = ()
+    counts: Annotated[tuple[PodCount, ...], _Few] = ()
     #: Where it says what comes before it: a list of names, each with ``Ready`` or ``Complete``.
     depends_on: FieldPath = ()
     #: Without it the object cannot be used.
@@ -131,11 +154,11 @@ class KindProgress(Model):
     #: What is there: a list whose elements are of one pod set each, or a map.
     each: Literal["element", "entry"]
     #: The field of an element that has the name of the pod set.
-    named_by: Text = "name"
+    named_by: _FieldName = "name"
     #: The field with the number of those that have succeeded.
-    succeeded: Text = "succeeded"
+    succeeded: _FieldName = "succeeded"
     #: The field with the number of those that are ready.
-    ready: Text = "ready"
+    ready: _FieldName = "ready"
     #: Of an object that is suspended they count pods that are made again.
     stale_while_suspended: Flag = False
     #: They count batch/v1 Jobs, not pods.
@@ -150,9 +173,9 @@ class KindDemand(Model):
     #: ``true``: the flag is set; ``false``: it is not; ``absent``: the map or list is absent or empty.
     must: Literal["true", "false", "absent"]
     #: What the refusal says was found.
-    found: Text
+    found: _Sentence
     #: What the refusal says was expected, and why.
-    expected: Text
+    expected: _Sentence
 
 
 class FieldDefault(Model):
@@ -170,7 +193,7 @@ class FewerPods(Model):
     #: The number.
     at: FieldPath
     #: The pod set; "": all.
-    pod_set: Text = ""
+    pod_set: _Word = ""
     #: Whether it counts here too, of a pod set: so many start together, and the others join them. Else it is without
     #: effect.
     counts: Flag = False
@@ -180,20 +203,53 @@ class Ended(Model):
     """How an object shows that it has ended. What is called ``failed``, in any case, says that it has failed."""
 
     #: Conditions that say so.
-    conditions: tuple[Text, ...] = ()
+    conditions: Annotated[tuple[_Word, ...], _Few] = ()
     #: Fields of the status that say so, with the values by which they do.
-    fields: tuple[FieldValues, ...] = ()
+    fields: Annotated[tuple[FieldValues, ...], _Few] = ()
+
+
+class PassedOn(Model):
+    """A place of an object from which its operator takes labels for what it makes: the object's queue is written
+    there."""
+
+    #: Fields from the object to the place, or to the list or map of places; nothing is written if it is absent.
+    at: FieldPath
+    #: What is there: one place, a list whose elements have one each, or a map whose entries have one each.
+    each: Literal["one", "element", "entry"] = "one"
+    #: Fields from there to what has the labels; nothing is written if it is absent.
+    holder: FieldPath = ()
+    #: Fields from there to the labels, or annotations; they are made if they are absent.
+    labels: FieldPath = ("metadata", "labels")
+    #: The label, annotation or field that is written.
+    key: Annotated[Text, Field(min_length=1, max_length=317)] = QUEUE_LABEL
+    #: What is written in the place of the queue, where there is nothing.
+    value: _Word = ""
+
+
+class QueueFrom(Model):
+    """Where objects that another one makes name their queue, if they do not themselves."""
+
+    #: Kinds whose controllers make them so.
+    made_by: Annotated[tuple[ServedKind, ...], _Few, Field(min_length=1)]
+    #: Fields from the object to the pod template whose labels name it.
+    template: FieldPath
 
 
 class WorkloadKindSpec(Model):
-    """How objects of the kind wait, what their pods ask for, and how they end."""
+    """How objects of the kind wait, what their pods ask for, and how they end; or what their queue is handed on to."""
 
     #: The kind, and where the API server has its objects.
     resource: ServedKind
     #: The field that suspends an object.
     suspend: FieldPath = ("spec", "suspend")
     #: Its pod templates.
-    templates: tuple[Templates, ...]
+    templates: Annotated[tuple[Templates, ...], _Few] = ()
+    #: Its objects do not wait themselves: their queue is written into these places, and what is made of them waits.
+    passes_on: Annotated[tuple[PassedOn, ...], _Few] = ()
+    #: What of them waits, for ``muster check``.
+    waits_as: Annotated[Text, Field(max_length=_LONGEST_SENTENCE)] = ""
+    #: Where objects that another one makes name their queue.
+    queue_from: QueueFrom | None = None
     #: How it shows that it has ended.
     ended: Ended = Ended()
     #: Where its status counts what has succeeded and what is ready.
@@ -201,23 +257,23 @@ class WorkloadKindSpec(Model):
     #: The field with the name of its priority class; absent: the class of its first template that names one counts.
     priority_class: FieldPath = ()
     #: Labels that its operator writes on all its pods, with the name of the object.
-    name_labels: tuple[Text, ...] = ()
+    name_labels: Annotated[tuple[_Word, ...], _Few] = ()
     #: Annotations by which its operator places pods itself, with what to write instead.
     places_itself: Labels = Field(default_factory=dict)
     #: Kinds whose controllers make objects of this one, which are no workloads of their own then.
-    made_by: tuple[ServedKind, ...] = ()
+    made_by: Annotated[tuple[ServedKind, ...], _Few] = ()
     #: Kinds whose controllers make objects of this one, which are workloads: each is suspended like its object.
-    suspended_with: tuple[ServedKind, ...] = ()
+    suspended_with: Annotated[tuple[ServedKind, ...], _Few] = ()
     #: What an object in a queue has to say.
-    demands: tuple[KindDemand, ...] = ()
+    demands: Annotated[tuple[KindDemand, ...], _Few] = ()
     #: What an object in a queue says that leaves it out.
-    defaults: tuple[FieldDefault, ...] = ()
+    defaults: Annotated[tuple[FieldDefault, ...], _Few] = ()
     #: What ``managedBy``, next to the field that suspends it, says of objects that its operator looks after; empty: the
     #: kind has no such field.
-    managed_by: tuple[Text, ...] = ()
+    managed_by: Annotated[tuple[_Word, ...], _Few] = ()
     #: Fields that let fewer pods start together where its operator decides. ``muster check`` says which are without
     #: effect.
-    fewer_pods: tuple[FewerPods, ...] = ()
+    fewer_pods: Annotated[tuple[FewerPods, ...], _Few] = ()
     #: A field that names a queue of its operator, which is without effect as well.
     other_queue: FieldPath = ()
 
@@ -232,10 +288,40 @@ class WorkloadKindSpec(Model):
         return (*self.suspend[:-1], "managedBy")
 
 
+class KindCondition(Model):
+    """Whether Muster uses the kind."""
+
+    #: ``Ready``.
+    type: Text
+    #: ``True``: its objects wait in queues.
+    status: Text
+    #: Why, in one word: ``InUse``, ``RightsMissing``, ``Invalid``, ``BuiltIn`` or ``Leaving``.
+    reason: Text = ""
+    #: The same as a sentence, with what to do.
+    message: Text = ""
+    #: Since when.
+    last_transition_time: Time | None = None
+
+
+class WorkloadKindStatus(Model):
+    """Whether Muster uses it. Written by Muster."""
+
+    #: Whether it is in use; if not, why.
+    conditions: tuple[KindCondition, ...] = ()
+
+
+_SAME: Final = {
+    "rule": "self == oldSelf",
+    "message": "A kind does not change while objects of it may run. `muster kinds add` takes it out of use and adds it "
+    "again, once none holds seats.",
+}
+
+
 class WorkloadKindDocument(Model):
     """A WorkloadKind."""
 
     api_version: Literal["muster.dev/v1alpha1"] = MUSTER
     kind: Literal["WorkloadKind"] = "WorkloadKind"
     metadata: ObjectMeta = ObjectMeta()
-    spec: WorkloadKindSpec
+    spec: Annotated[WorkloadKindSpec, Field(json_schema_extra={"x-kubernetes-validations": [_SAME]})]
+    status: WorkloadKindStatus = WorkloadKindStatus()

@@ -42,6 +42,7 @@ from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
+from queues.api.types.workload_kind import WorkloadKindDocument
 from queues.api.validation import defaults
 from queues.api.validation.closures.closure_rules import drain_violations, reservation_violations
 from queues.api.validation.command_rules import command_violations
@@ -52,6 +53,7 @@ from queues.api.validation.job_rules import (
     queue_reference_violations,
     size_warnings,
 )
+from queues.api.validation.kind_rules import kind_violations
 from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.pod_rules import (
     annotation_violations,
@@ -86,6 +88,7 @@ KINDS: Mapping[tuple[str, str], type[Model]] = {
     (MUSTER, "Topology"): Topology,
     (MUSTER, "Reservation"): Reservation,
     (MUSTER, "NodeDrain"): NodeDrain,
+    (MUSTER, "WorkloadKind"): WorkloadKindDocument,
     (BATCH, "Job"): BatchJob,
     (CORE, "Pod"): Pod,
 }
@@ -425,6 +428,7 @@ _RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
     HyperNode: lambda hypernode, _: hypernode_violations(hypernode),
     ResourceFlavor: _flavor,
     Topology: _topology,
+    WorkloadKindDocument: lambda document, _: kind_violations(document),
     BatchJob: _batch_job,
     Pod: _pod,
 }

@@ -21,7 +21,7 @@ from admission.trials.world_view import WorldView
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.inputs import Timeouts
-from admission.workloads.kinds import KINDS, read_pod
+from admission.workloads.kinds import known_kinds, read_pod
 from admission.world.world import World
 from queues.api import names
 from queues.plan import Plan
@@ -36,7 +36,6 @@ from tests.builders.facts import NOW, seen
 Document = dict[str, Any]
 GPU = "nvidia.com/gpu"
 HOST = "kubernetes.io/hostname"
-_SUPPORT = {(each.resource.api_version, each.resource.kind): each for each in KINDS}
 
 
 @dataclass
@@ -61,7 +60,7 @@ class WorldInMemory:
 
     def store(self, document: Document) -> None:
         """An object as the API server has stored it: read by the code that reads watched objects."""
-        support = _SUPPORT[(document["apiVersion"], document["kind"])]
+        support = known_kinds().by_resource[document["apiVersion"], document["kind"]]
         raw = json.dumps(document).encode()
         if support.reader is None:
             fact: Any = read_pod(msgspec.json.decode(raw, type=WirePod))

@@ -39,6 +39,8 @@ _PATHS = {
     "Command": "/apis/bus.volcano.sh/v1alpha1/namespaces/{}/commands",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     "ResourceFlavor": "/apis/muster.dev/v1alpha1/resourceflavors",
+    "WorkloadKind": "/apis/muster.dev/v1alpha1/workloadkinds",
+    "Widget": "/apis/example.com/v1/namespaces/{}/widgets",
     "Reservation": "/apis/muster.dev/v1alpha1/reservations",
     "NodeDrain": "/apis/muster.dev/v1alpha1/nodedrains",
     "Queue": "/apis/scheduling.volcano.sh/v1beta1/queues",

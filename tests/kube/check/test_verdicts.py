@@ -12,8 +12,9 @@ import yaml
 
 from admission.kube.client.client import Client
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import JOB_SETS, NAMESPACES
+from queues.api.api_resources import NAMESPACES
 from queues.api.metadata_keys import KNOWN_KEYS, KeyUse
+from tests.builders.operator_resources import JOB_SETS
 from tests.e2e.support.operators import definition
 from tests.kube.support.cluster_objects import applied, becomes, exists
 from tests.kube.support.verdicts import FOREIGN, disagreement, findings_of, verdict_of

@@ -9,7 +9,8 @@ from admission.kube.client.client import Client
 from admission.kube.install.drain import DrainMode
 from admission.kube.install.uninstall import Removal, uninstall
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import CRDS, JOB_SETS, QUEUES, RESOURCE_QUOTAS
+from queues.api.api_resources import CRDS, QUEUES, RESOURCE_QUOTAS
+from tests.builders.operator_resources import JOB_SETS
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 from tests.kube.support.guarded_namespace import MUSTER
 from tests.kube.support.installation import (

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from queues.api.api_resources import JOB_SETS, JOBS, PYTORCH_JOBS, RAY_JOBS, ApiResource, Document
+from queues.api.api_resources import JOBS, ApiResource, Document
 from queues.errors import ApiError
+from tests.builders.operator_resources import JOB_SETS, PYTORCH_JOBS, RAY_JOBS
 from tests.e2e.support.operators import definition
 from tests.kube.support.cluster_objects import applied, batch_job, becomes
 from tests.kube.support.guarded_namespace import MUSTER, QUEUED, GuardedNamespace

@@ -9,16 +9,9 @@ import pytest
 import pytest_asyncio
 
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import (
-    DEPLOYMENTS,
-    JOB_SETS,
-    LEADER_WORKER_SETS,
-    MPI_JOBS,
-    PRIORITY_CLASSES,
-    RAY_CLUSTERS,
-    ApiResource,
-)
+from queues.api.api_resources import DEPLOYMENTS, LEADER_WORKER_SETS, PRIORITY_CLASSES, ApiResource
 from queues.errors import ApiError
+from tests.builders.operator_resources import JOB_SETS, MPI_JOBS, RAY_CLUSTERS
 from tests.e2e.support.operators import definition
 from tests.kube.support.cluster_objects import applied, batch_job, becomes, pod
 from tests.kube.support.guarded_namespace import GATE, GuardedNamespace, guarded_namespace_in

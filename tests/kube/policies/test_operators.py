@@ -9,8 +9,9 @@ import pytest_asyncio
 
 from admission.kube.client.client import Client
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import PYTORCH_JOBS, RAY_CLUSTERS, RAY_JOBS, SPARK_APPLICATIONS, ApiResource
+from queues.api.api_resources import ApiResource
 from queues.errors import ApiError, ApiRefused
+from tests.builders.operator_resources import PYTORCH_JOBS, RAY_CLUSTERS, RAY_JOBS, SPARK_APPLICATIONS
 from tests.e2e.support.operators import definition
 from tests.kube.support.cluster_objects import applied, becomes
 from tests.kube.support.guarded_namespace import MUSTER, QUEUED, GuardedNamespace

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from admission.wire import WirePod
-from admission.workloads.kinds import KINDS, OPERATOR_KINDS, read_pod
+from admission.workloads.kinds import OPERATOR_KINDS, known_kinds, read_pod
 from admission.workloads.kinds.document_checks import check_as_in_cluster
 from admission.workloads.kinds.operators.objects import written_templates
 from admission.workloads.kinds.operators.wire import WireOperatorJob
@@ -43,7 +43,7 @@ Document = dict[str, Any]
 TRIED: Final = {
     (each.api_version, each.kind): each
     for each in (
-        *(support.resource for support in KINDS),
+        *(support.resource for support in known_kinds().supports),
         *(
             COMMANDS,
             CRON_JOBS,
@@ -153,7 +153,7 @@ def _obstacle(kind: ApiResource, made: Document) -> str:
     if kind is PODS:
         pod = read_pod(msgspec.json.decode(raw, type=WirePod))
         return pod.obstacle.message if pod.gated and pod.obstacle is not None else ""
-    support = next((each for each in KINDS if each.resource is kind), None)
+    support = next((each for each in known_kinds().supports if each.resource is kind), None)
     if support is None or support.reader is None:
         return ""
     fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))

@@ -16,15 +16,12 @@ from queues.api.api_resources import (
     DEPLOYMENTS,
     HYPERNODES,
     JOB_FLOWS,
-    JOB_SETS,
     JOB_TEMPLATES,
     JOBS,
     NAMESPACES,
     POD_GROUPS,
     PODS,
-    PYTORCH_JOBS,
     QUEUES,
-    RAY_JOBS,
     VOLCANO_CRON_JOBS,
     VOLCANO_JOBS,
     ApiResource,
@@ -32,6 +29,7 @@ from queues.api.api_resources import (
 )
 from queues.api.node_affinity import REQUIRED, pinned
 from queues.errors import ApiError, ApiRefused
+from tests.builders.operator_resources import JOB_SETS, PYTORCH_JOBS, RAY_JOBS
 from tests.e2e.support.operators import definition
 from tests.kube.support.cluster_objects import applied, batch_job, becomes, pod
 from tests.kube.support.guarded_namespace import MUSTER

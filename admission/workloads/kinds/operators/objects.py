@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from sys import intern
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -34,7 +34,7 @@ from admission.workloads.kinds.operators.spark import pod_template
 from admission.workloads.kinds.operators.wire import WireConditions, WireOperatorJob
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, is_made_by
 from queues.api import names
-from queues.api.api_resources import ObjectRef
+from queues.api.api_resources import ApiResource, ObjectRef
 from queues.api.json_patch import escaped
 from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_POD_SETS, MOST_PODS, UserValues, is_uid, shortened
@@ -54,25 +54,46 @@ from queues.workload import Obstacle, PodSet, PodSetProgress, WorkloadKey
 _COMPUTED: Final = {"spark": pod_template}
 
 
-def support_of(description: WorkloadKindSpec) -> KindSupport:
-    """The kind as every other part of Muster asks for it."""
+#: What all these kinds have in common.
+_OF_OPERATORS: Final[Mapping[str, Any]] = {
+    "holding": Holding.SUSPENDED_AND_GATED,
+    "status": StatusForm.CUSTOM_CONDITION,
+    "needs_queue": True,
+    "pod_sets": interchangeable_pod_sets,
+    "pod_set_name": lambda pod, fact: pod.task,
+}
+_LEAVING: Final = "its kind is being taken out of use: what runs goes on, and nothing more of it is admitted"
+
+
+def support_of(description: WorkloadKindSpec, *, is_leaving: bool = False) -> KindSupport:
+    """The kind as every other part of Muster asks for it. ``is_leaving``: nothing more of it is admitted."""
     resource = description.resource
+
+    def fact(job: WireOperatorJob, raw: msgspec.Raw) -> WorkloadFact | ChildCluster | None:
+        found = fact_of(description, job)
+        if is_leaving and isinstance(found, WorkloadFact) and found.obstacle is None:
+            return replace(found, obstacle=Obstacle(ReasonCode.KIND_LEAVING, _LEAVING))
+        return found
+
     return KindSupport(
         kind=description.kind,
         resource=resource,
         reader=ObjectReader(
             informer=resource.plural,
             wire=WireOperatorJob,
-            fact=lambda job, raw: fact_of(description, job),
+            fact=fact,
             may_be_absent=True,
         ),
-        holding=Holding.SUSPENDED_AND_GATED,
-        status=StatusForm.CUSTOM_CONDITION,
-        needs_queue=True,
+        suspend=description.suspend,
         name_labels=description.name_labels,
-        pod_sets=interchangeable_pod_sets,
-        pod_set_name=lambda pod, fact: pod.task,
+        **_OF_OPERATORS,
     )
+
+
+def out_of_use(kind: KindName) -> KindSupport:
+    """A kind that no document describes any more. No object of it is seen; pods that run keep their seats."""
+    gone = ApiResource("gone.muster.dev/v1", kind, kind)
+    return KindSupport(kind=kind, resource=gone, reader=None, **_OF_OPERATORS)
 
 
 class HeldTemplate(NamedTuple):

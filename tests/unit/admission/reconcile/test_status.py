@@ -30,13 +30,14 @@ from admission.volcano_jobs.lifecycle import advance
 from admission.volcano_jobs.pod_changes import companions_of
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
-from queues.api.api_resources import JOB_SETS, JOBS, POD_GROUPS, QUEUES, ApiResource, ObjectRef
+from queues.api.api_resources import JOBS, POD_GROUPS, QUEUES, ApiResource, ObjectRef
 from queues.plan import Reason
 from queues.quota.queue import ROOT, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import go_duration
 from queues.workload import QueueName
+from tests.builders.operator_resources import JOB_SETS
 from tests.builders.volcano_jobs import UID, job, pod
 from tests.tables import with_rows
 from tests.waiting import eventually

@@ -9,7 +9,7 @@ from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.intake import described_result
 from admission.volcano_jobs.state import JobState, Phase
-from admission.workloads.kinds import KINDS
+from admission.workloads.kinds import known_kinds
 from admission.world.world import World
 from queues import kind_names
 from queues.admissions import AdmissionState
@@ -21,7 +21,7 @@ from tests.builders.facts import NOW, TEAM, admission, gone, node, pod, released
 from tests.tables import named_rows
 
 #: Kinds of objects, and "automatic": a PodGroup that Muster made.
-NAMES: Final = tuple(support.kind for support in KINDS)
+NAMES: Final = tuple(support.kind for support in known_kinds().supports)
 EVERY: Final = (*NAMES, "automatic")
 _ENDS: Final = (Result.SUCCEEDED, Result.FAILED)
 _PHASES: Final = {Result.SUCCEEDED: PodPhase.SUCCEEDED, Result.FAILED: PodPhase.FAILED}

@@ -27,6 +27,7 @@ from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
+from queues.api.types.workload_kind import WorkloadKindDocument
 from queues.api.validation.validation import KINDS
 from tests.builders.valid_documents import of_kind
 
@@ -112,6 +113,21 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "tolerations.tolerationSeconds",
     },
     Topology: {"queues/api/types/topology.py": "levels levels.nodeLabel"},
+    WorkloadKindDocument: {
+        "admission/workloads/kinds/operators/objects.py": "resource suspend templates templates.at templates.each "
+        "templates.template templates.name templates.namedBy templates.counts templates.counts.at "
+        "templates.counts.most templates.counts.least templates.counts.unless templates.counts.default "
+        "templates.dependsOn templates.needed templates.madeIf templates.madeIf.at templates.madeIf.values "
+        "templates.computed ended ended.conditions ended.fields ended.fields.at ended.fields.values progress "
+        "progress.at progress.each progress.namedBy progress.succeeded progress.ready progress.staleWhileSuspended "
+        "progress.ofJobs priorityClass nameLabels placesItself madeBy suspendedWith demands demands.at demands.must "
+        "demands.found demands.expected managedBy queueFrom.madeBy fewerPods.counts",
+        "admission/workloads/kinds/document_checks.py": "fewerPods fewerPods.at fewerPods.podSet otherQueue waitsAs",
+        "admission/kube/policies/operator_templates.py": "passesOn passesOn.at passesOn.each passesOn.holder "
+        "passesOn.labels passesOn.key passesOn.value defaults.value",
+        # The policies, which are no modules, act on it.
+        "queues/api/validation/kind_rules.py": "queueFrom queueFrom.template defaults defaults.at",
+    },
 }
 
 #: Fields of a Job that something else makes.

@@ -26,6 +26,7 @@ OTHERS = {
     "BATCH",
     "GATE",
     "FINALIZER",
+    "KIND_FINALIZER",
     "HYPERNODE_TIER",
     "JOB_CONTROLLER",
     "JOB_TRACKING",

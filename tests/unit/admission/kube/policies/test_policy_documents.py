@@ -14,7 +14,7 @@ from admission.kube.policies.policy_documents import (
     mutating_policies,
     validating_policies,
 )
-from admission.workloads.kinds import KINDS
+from admission.workloads.kinds import known_kinds
 from queues.api.api_resources import TRAIN_JOBS, Document
 
 OPTIONS = PolicyOptions(identity="muster")
@@ -53,7 +53,11 @@ def test_each_kind_that_muster_writes_on_is_kept_by_one_policy() -> None:
     kept = sorted(
         kind for spec in keeping if spec is not MUTATING["muster-keep-job-sets"] for kind in kinds(spec)
     )
-    written = [support.resource for support in KINDS] + [kind for _, kind in JOB_STARTERS] + [TRAIN_JOBS]
+    written = (
+        [support.resource for support in known_kinds().supports]
+        + [kind for _, kind in JOB_STARTERS]
+        + [TRAIN_JOBS]
+    )
     assert kept == sorted({(kind.group, kind.plural) for kind in written})
 
 

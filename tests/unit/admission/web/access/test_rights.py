@@ -8,7 +8,7 @@ from admission.kube.access_reviews import AccessRequest, Caller
 from admission.kube.client.client import Client
 from admission.kube.install.rbac import people
 from admission.web.access.rights import Forbidden, Rights
-from admission.workloads.kinds import KINDS as WORKLOADS
+from admission.workloads.kinds import known_kinds
 from queues.api.api_resources import DEVICES, LEASES, NODES, QUEUES, RESOURCE_SLICES
 from queues.sql.read.rows import KindIn
 
@@ -99,7 +99,7 @@ def test_the_roles_of_the_platform_see_everything_and_the_hardware() -> None:
             if "list" in rule["verbs"]
         }
 
-    kinds = {(support.resource.group, support.resource.plural) for support in WORKLOADS}
+    kinds = {(support.resource.group, support.resource.plural) for support in known_kinds().supports}
     assert kinds | {(QUEUES.group, QUEUES.plural)} <= listed("muster-viewer")
     hardware = {(each.group, each.plural) for each in (NODES, DEVICES, RESOURCE_SLICES, LEASES)}
     assert hardware <= listed("muster-queue-admin")

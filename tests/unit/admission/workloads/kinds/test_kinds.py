@@ -8,7 +8,7 @@ from admission.kube.install.rbac import CONTROLLER
 from admission.kube.policies.policy_documents import PolicyOptions, mutating_policies, validating_policies
 from admission.kube.watch.informers import Informers
 from admission.wire import WireMetadata, WireOwnerReference
-from admission.workloads.kinds import KINDS, Holding, KindSupport, controller_of, object_ref, support_of
+from admission.workloads.kinds import Holding, KindSupport, controller_of, known_kinds, object_ref, support_of
 from queues import kind_names
 from queues.workload import WorkloadKey
 from tests.fakes.fake_watch import KINDS as WATCHED_BY_THE_LAWS
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[5]
 
 OPTIONS = PolicyOptions(identity="system:serviceaccount:muster:muster")
 
-each_kind = pytest.mark.parametrize("support", KINDS, ids=lambda support: str(support.kind))
+each_kind = pytest.mark.parametrize("support", known_kinds().supports, ids=lambda support: str(support.kind))
 
 
 def group_of(support: KindSupport) -> str:
@@ -31,8 +31,8 @@ def has_right(group: str, resource: str, verb: str) -> bool:
 
 
 def test_every_kind_is_described_once() -> None:
-    assert len({support.kind for support in KINDS}) == len(KINDS)
-    assert all(support_of(WorkloadKey(support.kind, "u")) is support for support in KINDS)
+    assert len({support.kind for support in known_kinds().supports}) == len(known_kinds().supports)
+    assert all(support_of(WorkloadKey(support.kind, "u")) is support for support in known_kinds().supports)
 
 
 @each_kind

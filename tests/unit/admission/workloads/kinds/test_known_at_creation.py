@@ -12,7 +12,7 @@ from admission.engine.memo import Memo
 from admission.facts.workloads import WorkloadFact
 from admission.kube.webhook.configuration import Callee, webhook_configurations
 from admission.reconcile.events import waiting_event
-from admission.workloads.kinds import KINDS, OPERATOR_KINDS
+from admission.workloads.kinds import OPERATOR_KINDS, known_kinds
 from admission.workloads.kinds.document_checks import check_as_in_cluster
 from queues.api.api_resources import (
     CRON_JOBS,
@@ -97,7 +97,7 @@ def warned(*documents: Document) -> list[str]:
 
 
 def test_every_kind_with_pods_is_tried() -> None:
-    kinds = {*(support.resource for support in KINDS), *owners._TEMPLATES}
+    kinds = {*(support.resource for support in known_kinds().supports), *owners._TEMPLATES}
     assert {(each.api_version, each.kind) for each in kinds} <= OBJECTS.keys()
 
 
@@ -202,7 +202,7 @@ def test_what_the_webhook_is_not_asked_about_says_by_an_event_that_it_never_fits
     written = document((kind.api_version, kind.kind))
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "daily", "uid": "o", "controller": True}
     written["metadata"] |= {"uid": "u", **({"ownerReferences": [owner]} if kind == JOBS else {})}
-    [support] = [each for each in KINDS if each.resource == kind]
+    [support] = [each for each in known_kinds().supports if each.resource == kind]
     assert support.reader is not None
     raw = json.dumps(written).encode()
     fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))

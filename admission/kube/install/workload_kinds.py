@@ -1,0 +1,311 @@
+"""Kinds that administrators add and remove: a WorkloadKind, with the role and the policies that follow from it.
+
+They are applied with the rights of who calls, and by nobody else: Muster's own account can change neither roles nor
+policies. The WorkloadKind comes last and goes first, so that Muster uses a kind only while it is guarded.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from admission.facts.workloads import WorkloadFact
+from admission.kube.client.client import Client
+from admission.kube.install.rbac import ACCOUNT, kind_rbac, kind_rules
+from admission.kube.install.server_side_apply import (
+    StillThere,
+    Tell,
+    apply_all,
+    found_at,
+    items_of,
+)
+from admission.kube.policies.policy_documents import PolicyOptions, kind_policies
+from admission.kube.workload_kinds import READY, digest_of, spec_of, stored_kinds
+from admission.workloads.kinds.operators.objects import fact_of
+from admission.workloads.kinds.operators.wire import WireOperatorJob
+from queues.api.api_resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CRDS,
+    POLICIES,
+    POLICY_BINDINGS,
+    WORKLOAD_KINDS,
+    Document,
+)
+from queues.api.names import KIND_DIGEST, KIND_FINALIZER, OF_KIND, QUEUE_LABEL
+from queues.api.types.workload_kind import WorkloadKindDocument, WorkloadKindSpec
+from queues.api.validation.kind_rules import definition_violations, kind_violations
+from queues.api.validation.violations import Violation
+from queues.api.workload_kinds import OPERATOR_KINDS, PASSING_KINDS
+from queues.errors import MusterError, NotFound
+from queues.text_format import counted
+
+#: Seconds for Muster to take a kind into use, or out of it.
+_PATIENCE: Final = 60.0
+_LOOK_EVERY: Final = 0.5
+#: In the order in which they are deleted: nothing is made to wait any more before nothing is guarded.
+_MADE: Final = (*POLICY_BINDINGS, *POLICIES, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES)
+
+
+class UnusableKind(MusterError):
+    """The WorkloadKind cannot be used: {violations}. Nothing was changed."""
+
+
+class NotInstalled(MusterError):
+    """Muster is not installed in this cluster: there is no ClusterRoleBinding muster. Run `muster install`, or install
+    the chart, first. Nothing was changed.
+    """
+
+
+class KindHoldsSeats(MusterError):
+    """{count} objects of kind {kind} hold seats: {names}. Nothing was changed. Wait until they have ended, or suspend
+    or delete them; or say --drain: nothing more of the kind is admitted, and the command waits for these to end.
+    """
+
+
+class KindNotInUse(MusterError):
+    """WorkloadKind {name} is there with its role and policies, and Muster does not use it after {seconds:g} seconds:
+    {reason}.
+    """
+
+
+class UnknownKind(MusterError):
+    """There is no WorkloadKind {name}, and no role or policy of one. `muster kinds list` names those there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKind:
+    """A kind whose objects wait in queues, in a list."""
+
+    name: str
+    #: Its resource with the group: ``jobsets.jobset.x-k8s.io``.
+    resource: str
+    #: Whether Muster brings it itself.
+    is_built_in: bool
+    #: Why Muster does or does not use it, in one word and as a sentence; "" of those that it brings itself.
+    reason: str = ""
+    message: str = ""
+
+
+async def add_kind(client: Client, document: WorkloadKindDocument, tell: Tell, *, drain: bool) -> None:
+    """Check a kind against the cluster, and apply it with its role and its policies. Applied again, it changes nothing,
+    or brings these up to date.
+
+    Raises UnusableKind, NotInstalled, KindHoldsSeats, KindNotInUse, ApiError.
+    """
+    name, spec = document.metadata.name, document.spec
+    identity = await _identity(client)
+    await _require_usable(client, document)
+    made = [_of_kind(each, name, spec) for each in _made(spec, identity)]
+    _announce(spec, made, tell)
+    stored = await found_at(client, WORKLOAD_KINDS.path(name=name))
+    if stored is not None and spec_of(stored) != spec:
+        await _take_out_of_use(client, stored, tell, drain=drain)
+    await apply_all(client, made, tell)
+    kept = {key: getattr(document.metadata, key) for key in ("labels", "annotations")}
+    metadata = {"name": name, **{key: value for key, value in kept.items() if value}}
+    written = {**document.document(), "metadata": metadata}
+    written.pop("status", None)
+    await apply_all(client, [written], tell)
+    await _in_use(client, name, tell)
+
+
+async def remove_kind(client: Client, name: str, tell: Tell, *, drain: bool) -> None:
+    """Remove a kind with its role and its policies. An interrupted removal goes on when called again.
+
+    Raises UnknownKind, KindHoldsSeats, StillThere, ApiError.
+    """
+    stored = await found_at(client, WORKLOAD_KINDS.path(name=name))
+    waiting = 0
+    if stored is not None:
+        await _take_out_of_use(client, stored, tell, drain=drain)
+        spec = spec_of(stored)
+        if isinstance(spec, WorkloadKindSpec):
+            waiting = len([each async for each in _objects(client, spec) if each.suspended])
+    deleted = 0
+    for resource in _MADE:
+        answer = await client.get(resource.path(), labelSelector=f"{OF_KIND}={name}")
+        for item in msgspec.json.decode(answer)["items"]:
+            await client.delete(resource.path(name=item["metadata"]["name"]))
+            tell(f"{resource.plural}/{item['metadata']['name']} deleted")
+            deleted += 1
+    if stored is None and not deleted:
+        raise UnknownKind(name=name)
+    if waiting and isinstance(spec := spec_of(stored or {}), WorkloadKindSpec):
+        field = ".".join(spec.suspend)
+        tell(f"{counted(waiting, 'object')} of the kind stay suspended. To start one, set {field} to false.")
+
+
+async def listed_kinds(client: Client) -> list[ListedKind]:
+    """All kinds that documents describe: those that Muster brings, then the site's. Raises ApiError."""
+    own = [
+        ListedKind(str(each.kind), _resource(each), is_built_in=True)
+        for each in (*OPERATOR_KINDS, *PASSING_KINDS)
+    ]
+    added = []
+    for stored in await stored_kinds(client):
+        name, spec = str(stored["metadata"]["name"]), spec_of(stored)
+        said = _condition(stored)
+        added.append(
+            ListedKind(
+                name,
+                _resource(spec) if isinstance(spec, WorkloadKindSpec) else "",
+                is_built_in=False,
+                reason=said.get("reason") or "Unknown",
+                message=said.get("message") or "Muster has not looked at it yet: see whether it runs",
+            )
+        )
+    return [*own, *added]
+
+
+async def release_kinds(client: Client, tell: Tell) -> list[WorkloadKindSpec]:
+    """Take Muster's finalizer off all WorkloadKinds: nobody else would. What they say. Raises ApiError."""
+    specs = []
+    for stored in await stored_kinds(client):
+        name, finalizers = stored["metadata"]["name"], stored["metadata"].get("finalizers") or []
+        if isinstance(spec := spec_of(stored), WorkloadKindSpec):
+            specs.append(spec)
+        if KIND_FINALIZER in finalizers:
+            left = [each for each in finalizers if each != KIND_FINALIZER]
+            await client.patch(WORKLOAD_KINDS.path(name=name), {"metadata": {"finalizers": left or None}})
+            tell(f"workloadkind/{name} no longer in use")
+    return specs
+
+
+# ── what follows from a kind ────────────────────────────────────────────────────────────────────────────────
+
+
+def _made(spec: WorkloadKindSpec, identity: str) -> list[Document]:
+    """The roles and policies of a kind, in the order in which they are applied."""
+    return [*kind_rbac(spec, identity), *kind_policies(PolicyOptions(identity=identity), spec)]
+
+
+def _of_kind(made: Document, name: str, spec: WorkloadKindSpec) -> Document:
+    """A role or a policy, with the kind that it is of."""
+    metadata = made["metadata"]
+    labels = {**metadata["labels"], OF_KIND: name}
+    return {**made, "metadata": {**metadata, "labels": labels, "annotations": {KIND_DIGEST: digest_of(spec)}}}
+
+
+def _announce(spec: WorkloadKindSpec, made: Iterable[Document], tell: Tell) -> None:
+    what = f"kind {spec.resource.kind} ({_resource(spec)})"
+    if spec.passes_on:
+        tell(f"The queue of objects of {what} is handed on to what is made of them.")
+    else:
+        tell(f"Objects of {what} will wait in queues. Muster gets the rights to")
+    for rule in kind_rules([spec]):
+        resources = ", ".join(f"{each}.{rule.group}" for each in rule.resources)
+        tell(f"  {', '.join(rule.verbs)} {resources}: {rule.why}")
+    policies = [each["metadata"]["name"] for each in made if each["kind"].endswith("AdmissionPolicy")]
+    tell(f"Policies that do so: {', '.join(policies)}.")
+
+
+def _resource(spec: WorkloadKindSpec) -> str:
+    return f"{spec.resource.plural}.{spec.resource.group}"
+
+
+# ── what the cluster has ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _identity(client: Client) -> str:
+    """Muster's user name at the API server, as its role is bound. Raises NotInstalled, ApiError."""
+    binding = await found_at(client, CLUSTER_ROLE_BINDINGS.path(name=ACCOUNT))
+    for subject in (binding or {}).get("subjects") or ():
+        if subject["kind"] == "ServiceAccount":
+            return f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+        if subject["kind"] == "User":
+            return str(subject["name"])
+    raise NotInstalled
+
+
+async def _require_usable(client: Client, document: WorkloadKindDocument) -> None:
+    """Raises UnusableKind, ApiError."""
+    found = [each for each in kind_violations(document) if not each.tolerable]
+    if not found:
+        resource = document.spec.resource
+        definition = await found_at(client, CRDS.path(name=f"{resource.plural}.{resource.group}"))
+        found = (
+            [*definition_violations(document.spec, definition)]
+            if definition is not None
+            else [Violation("spec.resource", _resource(document.spec), "a definition that is in the cluster")]
+        )
+    if found:
+        raise UnusableKind(violations="; ".join(each.message for each in found))
+
+
+async def _objects(client: Client, spec: WorkloadKindSpec) -> AsyncIterator[WorkloadFact]:
+    """Objects of the kind in queues that have not ended; of a kind that does not wait itself none. Those that cannot be
+    read are left out. Raises ApiError."""
+    if spec.passes_on:
+        return
+    try:
+        async for item in items_of(client, spec.resource.path(), QUEUE_LABEL):
+            try:
+                fact = fact_of(spec, msgspec.json.decode(msgspec.json.encode(item), type=WireOperatorJob))
+            except msgspec.DecodeError:
+                continue
+            if isinstance(fact, WorkloadFact) and not fact.finished:
+                yield fact
+    except NotFound:
+        return
+
+
+async def _take_out_of_use(client: Client, stored: Document, tell: Tell, *, drain: bool) -> None:
+    """Delete a WorkloadKind, and wait until Muster lets it go: no object of the kind holds seats then.
+
+    Raises KindHoldsSeats, StillThere, ApiError.
+    """
+    name, spec = stored["metadata"]["name"], spec_of(stored)
+    holding: list[str] = []
+    if isinstance(spec, WorkloadKindSpec):
+        holding = [
+            f"{each.namespace}/{each.name}" async for each in _objects(client, spec) if not each.suspended
+        ]
+    if holding and not drain:
+        told = ", ".join(holding[:3]) + (", …" if len(holding) > 3 else "")
+        raise KindHoldsSeats(count=len(holding), kind=name, names=told)
+    if holding:
+        tell(f"{counted(len(holding), 'object')} of kind {name} hold seats: waiting until they have ended")
+    path = WORKLOAD_KINDS.path(name=name)
+    try:
+        await client.delete(path, uid=stored["metadata"]["uid"])
+        await _gone(client, path, None if drain else _PATIENCE, tell)
+    except NotFound:
+        pass
+    tell(f"workloadkind/{name} deleted")
+
+
+async def _gone(client: Client, path: str, within: float | None, tell: Tell) -> None:
+    """Wait until Muster has let a WorkloadKind go. ``within``: seconds; None: without end. Raises StillThere."""
+    told = ""
+    try:
+        async with asyncio.timeout(within):
+            while (found := await found_at(client, path)) is not None:
+                message = str(_condition(found).get("message") or "")
+                if message != told:
+                    tell(message)
+                    told = message
+                await asyncio.sleep(_LOOK_EVERY)
+    except TimeoutError:
+        raise StillThere(path=path, seconds=within or 0.0) from None
+
+
+async def _in_use(client: Client, name: str, tell: Tell) -> None:
+    """Wait until Muster uses a kind. Raises KindNotInUse."""
+    said: Document = {}
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            while said.get("status") != "True":
+                await asyncio.sleep(_LOOK_EVERY)
+                said = _condition(await found_at(client, WORKLOAD_KINDS.path(name=name)) or {})
+    except TimeoutError:
+        reason = said.get("message") or "it says nothing of it; see whether it runs"
+        raise KindNotInUse(name=name, seconds=_PATIENCE, reason=reason) from None
+    tell(f"workloadkind/{name} in use")
+
+
+def _condition(stored: Document) -> Document:
+    conditions: Any = (stored.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == READY), {})

@@ -1,0 +1,105 @@
+"""A kind that no project has is added to a running cluster, and its objects wait, run, lose a node, are evicted and end
+as any other's; then it goes again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.local.stack import Stack
+from queues.api.api_resources import CRDS
+from tests.builders.added_kinds import WIDGET, definition
+from tests.e2e.support.api_paths import Document, condition, path
+from tests.e2e.support.gang_kinds import finish_all
+from tests.e2e.support.manifests import bare_pod, template
+from tests.e2e.support.operators import Operator, Template
+from tests.e2e.support.sandbox import Sandbox
+
+
+def widget(sandbox: Sandbox, name: str, queue: str) -> Document:
+    """A lead, and two workers of a whole node each."""
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": name, "labels": {"muster.dev/queue-name": queue}},
+        "spec": {
+            "lead": {"template": template(sandbox.name, 0)},
+            "groups": [{"name": "worker", "replicas": 2, "template": template(sandbox.name, 8)}],
+        },
+    }
+
+
+def pods_of(document: Document) -> list[Template]:
+    spec = document["spec"]
+    groups = [Template(each["name"], each["replicas"], each["template"]) for each in spec["groups"]]
+    return [Template("lead", 1, spec["lead"]["template"]), *groups]
+
+
+@pytest.fixture
+def added(whole_stack: Stack, tmp_path: Path) -> Iterator[list[str | Path]]:
+    """The kind is added; the arguments by which it was."""
+    with whole_stack.cluster.client() as api:
+        api.create(CRDS.path(), definition())
+    file = tmp_path / "widget.yaml"
+    file.write_text(yaml.safe_dump(WIDGET))
+    arguments: list[str | Path] = [file, "--kubeconfig", whole_stack.cluster.kubeconfig]
+    told = whole_stack.muster("kinds", "add", *arguments).stdout
+    assert told.endswith("workloadkind/widget in use\n")
+    yield arguments
+    with whole_stack.cluster.client() as api:
+        api.delete(CRDS.path(name="widgets.example.com"))
+
+
+def test_a_kind_is_added_waits_runs_loses_a_node_is_evicted_ends_and_is_removed(
+    sandbox: Sandbox, added: list[str | Path]
+) -> None:
+    stack, kubeconfig = sandbox.stack, added[1:]
+    nodes = sandbox.add_nodes(1)
+    queue = sandbox.add_queue()
+    urgent = sandbox.add_priority_class(1000)
+    with Operator(sandbox, "Widget", pods_of).playing():
+        [made] = sandbox.add(widget(sandbox, "train", queue))
+        assert made["spec"]["suspend"] is True
+        sandbox.wait(
+            lambda: condition(sandbox.get("Widget", "train"), "muster.dev/Admitted").get("status") == "False",
+            "the widget to say that it waits",
+        )
+        assert not sandbox.pods("train-")
+
+        # Whole or not at all: with the second node all of its pods come.
+        nodes += sandbox.add_nodes(1)
+        before = {pod["metadata"]["uid"] for pod in sandbox.wait_running("train-", 3)}
+        assert "widget/" in sandbox.explain("train")
+        refused = stack.muster("kinds", "remove", "widget", *kubeconfig, check=False)
+        assert refused.returncode == 1
+        assert f"1 objects of kind widget hold seats: {sandbox.name}/train" in refused.stderr
+
+        # A node is lost: what was there runs on another one.
+        lost = sandbox.nodes_of("train-worker-0")["train-worker-0"]
+        sandbox.remove_node(lost)
+        nodes += sandbox.add_nodes(1)
+        sandbox.wait(
+            lambda: (
+                len(sandbox.running("train-")) == 3
+                and lost not in sandbox.nodes_of("train-").values()
+                and not before >= {pod["metadata"]["uid"] for pod in sandbox.running("train-")}
+            ),
+            "the widget to run whole without the lost node",
+        )
+
+        # It is evicted whole for one that is urgent, and runs again after it.
+        sandbox.add(bare_pod(sandbox, "urgent", 8, priorityClassName=urgent))
+        sandbox.wait_running("urgent", 1)
+        sandbox.wait(lambda: not sandbox.pods("train-"), "all pods of the widget to go")
+        assert sandbox.get("Widget", "train")["spec"]["suspend"] is True
+        finish_all(sandbox, "urgent")
+        sandbox.wait_running("train-", 3)
+
+        finish_all(sandbox, "train-")
+        sandbox.api.merge(path("Widget", sandbox.name, "train") + "/status", {"status": {"phase": "Done"}})
+        sandbox.wait_free()
+    told = stack.muster("kinds", "remove", "widget", *kubeconfig).stdout
+    assert "workloadkind/widget deleted" in told
+    assert sandbox.find("WorkloadKind", "widget") is None
+    assert "widget" not in stack.muster("kinds", "list", *kubeconfig).stdout
