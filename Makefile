@@ -33,13 +33,17 @@ REAL ?=
 BUG ?=
 # Folder of recorded traces, with score.py and gang/.
 TRACES ?=
+# Of make plugin-check: a plug-in, as module:Class.
+PLUGIN ?=
 # What builds the image, and its name.
 ENGINE ?= $(shell for engine in docker podman buildah; do $$engine info >/dev/null 2>&1 && echo $$engine && break; done)
 IMAGE ?= muster:$(shell sed -n 's/^version = "\(.*\)"$$/\1/p' pyproject.toml)
+LAWS_OF_EVERY_POLICY = $(addprefix tests/laws/test_,decision_laws.py preemption_laws.py quota_hold_laws.py \
+	refusal_laws.py user_limit_laws.py attach_limit_laws.py)
 LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
-.PHONY: help venv kubernetes helm demo run test test-all browser checks checked collected image release lint types contracts format bench chaos traces lock clean
+.PHONY: help venv kubernetes helm demo run test test-all browser checks checked collected image release lint types contracts format bench chaos traces plugin-check lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -115,6 +119,11 @@ chaos: $(INSTALLED) ## Random faults against the whole ring, checked afterwards 
 
 traces: $(INSTALLED) ## Recorded gangs in virtual time, judged (TRACES=DIR ARGS=--ablation)
 	@$(BIN)/python -m tests.bench.traces $(if $(TRACES),--traces $(TRACES)) $(ARGS)
+
+plugin-check: $(INSTALLED) ## The laws that hold for every policy, and recorded weeks, with a plug-in (PLUGIN=module:Class TRACES=DIR)
+	@test -n "$(PLUGIN)" || { echo "Name one: make plugin-check PLUGIN=module:Class" >&2; exit 1; }
+	@MUSTER_TESTED_PLUGIN=$(PLUGIN) $(BIN)/python -m pytest -n $(JOBS) $(LAWS_OF_EVERY_POLICY) $(ARGS)
+	@$(if $(TRACES),MUSTER_TESTED_PLUGIN=$(PLUGIN) $(BIN)/python -m tests.bench.traces --traces $(TRACES))
 
 lock: $(INSTALLED) ## For maintainers: renew requirements.lock (needs uv on PATH)
 	@$(LOCK) --extra embedded --extra dev pyproject.toml --output-file requirements.lock

@@ -38,6 +38,7 @@ from admission.world.world import World
 from queues.admissions import CAUSES_TOLD, Admission, LastEviction
 from queues.errors import DatabaseError, DatabaseTooSlow, DataRefused, Fenced
 from queues.plan import Evict, Plan, Reason, setbacks_of
+from queues.plugins.guard import PluginFault
 from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices, slices
 from queues.sql.database import Database
@@ -162,7 +163,12 @@ class Cycle:
         # Until the plan is stored, a failed turn has to be repeated.
         world.snapshot_is_stale = True
         froze = perf_counter()
-        decision = await self._decision(frozen)
+        while True:
+            try:
+                decision = await self._decision(frozen)
+                break
+            except PluginFault as fault:
+                frozen = await self._without_plugin(fault, frozen)
         decided = perf_counter()
         snapshot = decision.snapshot
         plan, held_back = world.namespace_quotas.within(decision.plan, snapshot, world.states)
@@ -207,11 +213,28 @@ class Cycle:
         try:
             decision = await self._decider.decide(frozen, self._halved(SEATS_PER_PLAN))
         except DecisionTooLong as too_long:
+            if too_long.fault is not None:
+                raise too_long.fault from too_long
             await self._store_culprits(too_long, frozen)
             raise
         for key, error in decision.culprits.items():
             self.world.set_aside(key, error, frozen.now)
         return decision
+
+    async def _without_plugin(self, fault: PluginFault, frozen: Snapshot) -> Snapshot:
+        """The same moment, with the plug-in set aside that a decision failed on.
+
+        That is an input of the decision, so it is stored first: the next leader, and a replay, decide with it too.
+        """
+        queue, facts = fault.asked.queue, self.world.queue_facts
+        plugins = facts.set_aside_with(queue, fault)
+        _log.error(
+            "plug-in set aside", extra={"queue": queue, "plugin": fault.asked.plugin, "why": fault.why}
+        )
+        await intake.save_set_aside(self._database, self._term, queue, plugins)
+        facts.put_set_aside(queue, plugins)
+        await asyncio.to_thread(facts.build_tree)
+        return replace(frozen, queues=facts.with_removed(), tree=facts.tree())
 
     def _turn_plan(
         self, plan: Plan, jobs: tuple[JobTransition, ...], reasons: ReasonChanges, snapshot: Snapshot

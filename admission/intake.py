@@ -25,14 +25,15 @@ from queues import kind_names
 from queues.admissions import PodOutcome
 from queues.errors import DataRefused
 from queues.order.policies import devices
+from queues.plugins.registry import PluginSetAside
 from queues.slices import slices
 from queues.sql.database import Database, Transaction
 from queues.sql.leadership import Term, check_term
 from queues.sql.observed import workloads
 from queues.sql.observed.nodes import record_node_limits
-from queues.sql.observed.queues import record_queues
+from queues.sql.observed.queues import record_queues, record_set_aside
 from queues.sql.observed.rows import Description, NodeLimit, QueueVersion, Succession
-from queues.workload import NodeName, Result, WorkloadKey
+from queues.workload import NodeName, QueueName, Result, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -86,6 +87,14 @@ async def _in_order(world: World) -> AsyncIterator[UnsavedRow]:
     async for together in slices(merge(*arrivals)):
         for _, _, row in together:
             yield row
+
+
+async def save_set_aside(
+    database: Database, term: Term, queue: QueueName, plugins: Sequence[PluginSetAside]
+) -> None:
+    """Store which plug-ins of a queue are set aside: what is decided from now on depends on it. Raises as ``save``."""
+    async with database.transaction() as tx:
+        await record_set_aside(tx, term, queue, plugins)
 
 
 def has_urgent(world: World) -> bool:

@@ -260,6 +260,7 @@ class LeaderTerm:
         inherited = InheritedSeats(world, lease_clock(), INHERITED_FOR)
         world.refusals = writers.problems()
         statuses = self._status_loop(world, job_controller, unseen, tasks)
+        decider = Decider(dependencies.decision_thread, dependencies.keep_failed_turn)
         cycle = self.cycle = Cycle(
             dependencies.database,
             self._lease.term,
@@ -272,7 +273,7 @@ class LeaderTerm:
             ),
             transitions=job_controller.transitions,
             clock=self._lease.now,
-            decider=Decider(dependencies.decision_thread, dependencies.keep_failed_turn),
+            decider=decider,
             failpoint=dependencies.failpoint,
         )
         try:
@@ -304,6 +305,7 @@ class LeaderTerm:
                 if not cycle.has_stopped():
                     await self._rest(rested)
         finally:
+            decider.close()
             await writers.stop()
 
     async def _begin_to_serve(self, statuses: StatusLoop, tasks: asyncio.TaskGroup) -> None:

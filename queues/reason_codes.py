@@ -31,6 +31,8 @@ class ReasonCode(StrEnum):
     NOT_ALLOWED = "NotAllowed"
     #: The queue or one above it is paused.
     QUEUE_PAUSED = "QueuePaused"
+    #: The queue is served by a plug-in that this Muster lacks, or that was set aside.
+    PLUGIN_NOT_USABLE = "PluginNotUsable"
     #: The queue or one above it is closed.
     QUEUE_CLOSED = "QueueClosed"
     #: No queue has that name.
@@ -205,6 +207,7 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.NOT_ALLOWED,
         ReasonCode.QUEUE_PAUSED,
         ReasonCode.QUEUE_CLOSED,
+        ReasonCode.PLUGIN_NOT_USABLE,
         ReasonCode.QUEUE_BROKEN,
         ReasonCode.QUEUE_NOT_LEAF,
         *NEVER,

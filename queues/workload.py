@@ -495,6 +495,8 @@ class Workload:
     waiting_since: int = 0
     #: A device under it failed, or its nodes were closed: among equals of its queue it comes first, whatever its size.
     comes_first: bool = False
+    #: What it says to the policies of its queue (``policy.muster.dev/KEY``), sorted by key.
+    hints: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.namespace}/{self.name}"
@@ -511,6 +513,10 @@ class Workload:
     def asks(self) -> Resources:
         """The sum of the requests of all pods that still need a seat."""
         return total(pods.takes * pods.wanted_count() for pods in self.pod_sets)
+
+    def hint(self, key: str) -> str | None:
+        """What it says to policies under a key; None if nothing."""
+        return next((text for name, text in self.hints if name == key), None)
 
     def pod_set(self, name: str) -> PodSet | None:
         """The pod set of that name."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from queues.admissions import Admission, Claim, LastEviction, PodOutcome, Recreation, Setbacks
 from queues.plan import Reason
+from queues.plugins.registry import PluginSetAside
 from queues.workload import NodeName, QueueName, WorkloadKey
 
 
@@ -35,6 +36,8 @@ class WorldRows:
     nodes: AbstractSet[NodeName] = frozenset()
     #: Parent of each queue that is stored, also of those that were removed while something of them is held.
     parents: Mapping[QueueName, QueueName | None] = field(default_factory=dict)
+    #: Plug-ins that are set aside, by the queue that names them.
+    plugins_set_aside: Mapping[QueueName, tuple[PluginSetAside, ...]] = field(default_factory=dict)
     #: Pods that were deleted for a victim, or are about to be, and have to be created again.
     recreations: Sequence[Recreation] = ()
     #: Last eviction of each workload that waits again since another one took its place.

@@ -14,6 +14,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.plugin_in_place import serve_in_place
+
+serve_in_place()
+
 #: No draw fails for the time that it takes, however busy the machine is.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

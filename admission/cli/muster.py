@@ -23,6 +23,7 @@ _PLACES: Final = (
     f"{_COMMANDS}.convert:convert",
     f"{_COMMANDS}.snapshot:snapshot",
     f"{_COMMANDS}.replay:replay",
+    f"{_COMMANDS}.plugin:plugin",
     f"{_COMMANDS}.page:page",
 )
 
@@ -32,8 +33,12 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> No
         return
     from admission.build_info import commit
     from admission.replay.fingerprint import fingerprint
+    from queues.plugins.registry import plugins
 
     click.echo(f"muster {version_of('muster')}, commit {commit()}, fingerprint {fingerprint()}")
+    for plugin in plugins():
+        said = plugin.problem or f"version {plugin.version}, digest {plugin.digest}"
+        click.echo(f"plug-in {plugin.name}: {said} ({plugin.package})")
     context.exit()
 
 
@@ -48,7 +53,7 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> No
     is_eager=True,
     expose_value=False,
     callback=_show_version,
-    help="Show the version, the commit it was built from and the fingerprint of the engine, and exit.",
+    help="Show the version, the commit it was built from and the fingerprint of the engine, the plug-ins, and exit.",
 )
 def muster() -> None:
     """Batch queues for Kubernetes that admit a gang of pods as a whole or not at all.

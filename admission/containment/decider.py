@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from admission.containment.decision_child import ChildFailed, DecisionChild
 from admission.containment.decision_thread import LOOKS, DecisionSamples, DecisionThread, DecisionTooLong
 from admission.engine import decide as engine
 from admission.engine.decide import Memo
@@ -17,7 +18,11 @@ from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
 from admission.turn_report import Decided
 from queues.plan import Plan
-from queues.workload import Workload, WorkloadKey
+from queues.plugins.guard import PluginFault
+from queues.plugins.registry import plugins
+from queues.quota.queue import Queue
+from queues.quota.queue_policies import is_served_by_others
+from queues.workload import QueueName, Workload, WorkloadKey
 
 #: Tries of one search: enough for a few culprits among 100,000 workloads. The next turn goes on where this one stops.
 MOST_TRIES: Final = 64
@@ -80,19 +85,26 @@ class Decider:
         self.memo = Memo()
         #: Decisions that raised.
         self.failures = 0
+        self._child: DecisionChild | None = None
+        #: Queues, and whether one of them is served by plug-ins of others.
+        self._asked: tuple[Mapping[QueueName, Queue] | None, bool] = (None, False)
 
     async def decide(self, snapshot: Snapshot, limit: int = SEATS_PER_PLAN) -> Decided:
         """The plan for a snapshot; an error is tried once more without memo, then without the workload that causes it.
         ``limit``: seats that the plan is about at the most.
 
-        Raises DecisionTooLong, with the workloads that took the time if they are known, and the engine's error if it
-        fails without any workload too.
+        Raises PluginFault, for a plug-in that has to be set aside; DecisionTooLong, with the workloads that took the
+        time if they are known; and the engine's error if it fails without any workload too.
         """
         for again in (False, True):
             try:
                 plan, self.memo = await self._decided(snapshot, limit)
                 return Decided(snapshot=snapshot, plan=plan)
+            except PluginFault:
+                self.memo, self.failures = Memo(), self.failures + 1
+                raise
             except DecisionTooLong:
+                self.memo = Memo()
                 # Not in the thread of decisions, in which this one may still run.
                 kept = await asyncio.to_thread(self._kept, snapshot)
                 _log.error("decision took too long", extra={"kept": str(kept or "")})
@@ -105,12 +117,21 @@ class Decider:
 
     async def _decided(self, snapshot: Snapshot, limit: int) -> tuple[Plan, Memo]:
         """The engine's answer. Reports which workloads took the time of one that took long or too long."""
-        samples = DecisionSamples()
+        samples, child = DecisionSamples(), self._child_for(snapshot)
         try:
-            answer = await self._thread.run(
-                lambda: engine.decide(snapshot, self.memo, limit, progress=samples.progress), samples.look
-            )
-        except DecisionTooLong as error:
+            if child is not None:
+                answer = await self._thread.run(
+                    lambda: child.decide(snapshot, limit), lambda: samples.note(*child.busy())
+                )
+            else:
+                answer = await self._thread.run(
+                    lambda: engine.decide(snapshot, self.memo, limit, progress=samples.progress), samples.look
+                )
+        except (ChildFailed, DecisionTooLong, asyncio.CancelledError) as error:
+            self._end_child()
+            if not isinstance(error, DecisionTooLong):
+                raise
+            error.fault = samples.fault(error.facts["seconds"])
             # A note, so that the same failure is known as such whatever it was that took the time.
             error.add_note(samples.slowest(snapshot.pending))
             error.culprits = _alike(samples.culprit(), snapshot.pending)
@@ -118,6 +139,26 @@ class Decider:
         if samples.count() >= LOOKS // LONG:
             _log.warning("decision took long", extra={"why": samples.slowest(snapshot.pending)})
         return answer
+
+    def _child_for(self, snapshot: Snapshot) -> DecisionChild | None:
+        """The process that decides this snapshot; None if this one does: no queue is served by plug-ins of others."""
+        if self._asked[0] is not snapshot.queues:
+            served = any(map(is_served_by_others, snapshot.queues.values())) if plugins() else False
+            self._asked = (snapshot.queues, served)
+        if not self._asked[1]:
+            self._end_child()
+        elif self._child is None:
+            self._child = DecisionChild()
+        return self._child
+
+    def close(self) -> None:
+        """The term is over: nothing is decided any more."""
+        self._end_child()
+
+    def _end_child(self) -> None:
+        if self._child is not None:
+            self._child.end()
+            self._child = None
 
     async def _without_culprits(self, snapshot: Snapshot, limit: int, error: Exception) -> Decided:
         kept = await self._thread.run(lambda: self._kept(snapshot))

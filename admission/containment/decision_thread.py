@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 from admission.engine.plan_limit import Progress
 from queues.errors import MusterError
+from queues.plugins.guard import AskedPolicy, PluginFault
 from queues.text_format import listed
 from queues.workload import Workload, WorkloadKey
 
@@ -37,6 +38,8 @@ class DecisionTooLong(MusterError):
 
     #: The workload that most of the time went into, and those that ask for the same; (): there is none.
     culprits: tuple[WorkloadKey, ...] = ()
+    #: The plug-in that most of the time went into; None if none did.
+    fault: PluginFault | None = None
 
 
 class _Interrupted(BaseException):
@@ -151,10 +154,24 @@ class DecisionSamples:
     def __init__(self) -> None:
         self.progress = Progress()
         self._seen: Counter[WorkloadKey | None] = Counter()
+        self._asked: Counter[AskedPolicy] = Counter()
 
     def look(self) -> None:
         """Note what the decision is busy with now."""
-        self._seen[self.progress.workload] += 1
+        self.note(self.progress.workload)
+
+    def note(self, workload: WorkloadKey | None, asked: AskedPolicy | None = None) -> None:
+        """A decision is busy with a workload now, and with the plug-in that it asks; None if it asks none."""
+        self._seen[workload] += 1
+        if asked is not None:
+            self._asked[asked] += 1
+
+    def fault(self, seconds: float) -> PluginFault | None:
+        """The plug-in that was being asked at most of the looks at a decision that took so long; None if none was."""
+        for asked, seen in self._asked.most_common(1):
+            if self.count() >= FEWEST and 2 * seen > self.count():
+                return asked.fault(f"kept a decision from ending for {seconds:g} s")
+        return None
 
     def count(self) -> int:
         """Looks taken so far."""

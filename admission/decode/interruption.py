@@ -26,6 +26,10 @@ _NOTHING: Final[Mapping[str, str]] = {}
 #: Characters.
 _CACHED: Final = 512
 LONGEST_IMAGE: Final = 200
+#: Hints to policies that count of one object, the first by name; and characters of each.
+MOST_HINTS: Final = 16
+LONGEST_HINT: Final = 256
+_HINTS: Final = f"{names.HINTS}/"
 
 
 def image_of(spec: WirePodSpec) -> str:
@@ -55,9 +59,22 @@ def conduct_of(
     # Long texts are not kept twice.
     is_short = sum(len(text) for text in said if text) <= _CACHED
     conduct = (_conduct if is_short else _conduct.__wrapped__)(deadline, said)
+    if hints := _hints(first, second):
+        conduct = replace(conduct, hints=hints)
     if ignored:
         conduct = replace(conduct, ignored=(*conduct.ignored, *ignored))
     return _with_image(conduct, image) if image else conduct
+
+
+def _hints(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What is said to the policies of the queue, by key; an annotation goes before a label."""
+    found = {
+        key.removeprefix(_HINTS): text[:LONGEST_HINT]
+        for said in (labels, annotations)
+        for key, text in said.items()
+        if key.startswith(_HINTS)
+    }
+    return tuple(sorted(found.items())[:MOST_HINTS])
 
 
 @lru_cache(maxsize=8192)

@@ -15,6 +15,7 @@ from queues.errors import MusterError
 from queues.plan import Reason
 from queues.quota.access import AccessRefusal
 from queues.quota.queue import RunLimit
+from queues.quota.queue_policies import PluginProblem
 from queues.quota.usage import LimitHit, UserLimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
@@ -171,6 +172,13 @@ def stopped(reason: Reason, at: FlavorName, other: FlavorName) -> Reason:
     return _extended(reason, message, flavor=at, room=other)
 
 
+def no_flavor(queue: QueueName, listed: Sequence[FlavorName], policy: str) -> Reason:
+    """The queue's choice of flavors leaves none for these pods."""
+    message = f"none of the flavors {', '.join(listed)} of queue {queue} is for these pods "
+    message += f"(flavorChoice.by: {policy})"
+    return _reason(ReasonCode.NO_FIT, message, queue=queue, flavors=list(listed), policy=policy)
+
+
 def scattered(level: str, domains: Sequence[str]) -> Reason:
     """The pods that have seats already are in several domains of the level that is required, or in none."""
     where = ", ".join(domains) or "none"
@@ -205,6 +213,20 @@ def queue_paused(queue: QueueName, by: QueueName) -> Reason:
     """Admissions are stopped here or above."""
     at = "" if by == queue else f" (at {by})"
     return _reason(ReasonCode.QUEUE_PAUSED, f"queue {queue} is paused{at}", queue=queue, by=by)
+
+
+def plugin_not_usable(queue: QueueName, problem: PluginProblem) -> Reason:
+    """Nothing is admitted while a plug-in that serves the queue cannot be used."""
+    message = f"{problem.message}. Until it can, nothing is admitted to queue {queue}; policy.onPluginFailure: default "
+    message += "has the built-in one serve meanwhile"
+    return _reason(
+        ReasonCode.PLUGIN_NOT_USABLE,
+        message,
+        queue=queue,
+        by=problem.queue,
+        field=problem.sort.value,
+        plugin=problem.plugin,
+    )
 
 
 def queue_closed(queue: QueueName, by: QueueName) -> Reason:

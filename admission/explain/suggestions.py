@@ -186,8 +186,8 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> ChangeBo
             )
         case ReasonCode.DRAINING:
             return _change(SuggestionKind.TIME, f"when the pods of admission {facts['admission']} are gone")
-        case ReasonCode.QUEUE_PAUSED | ReasonCode.QUEUE_CLOSED:
-            text = _started_again(snapshot, workload.queue)
+        case ReasonCode.QUEUE_PAUSED | ReasonCode.QUEUE_CLOSED | ReasonCode.PLUGIN_NOT_USABLE:
+            text = _started_again(snapshot, workload.queue, reason)
         case ReasonCode.NOT_ALLOWED:
             text = f"another queue, or labels of namespace {facts['namespace']} that queue {queue} asks for: "
             text += facts["selector"]
@@ -215,8 +215,12 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> ChangeBo
     return _change(SuggestionKind.QUEUE, text, {"queue": queue})
 
 
-def _started_again(snapshot: Snapshot, queue: QueueName) -> str:
+def _started_again(snapshot: Snapshot, queue: QueueName, reason: Reason) -> str:
     """All that stops a queue, here or above, taken back: it may be closed and paused, and each alone is not enough."""
+    if reason.code is ReasonCode.PLUGIN_NOT_USABLE:
+        facts = reason.facts
+        text = f"a plug-in {facts['plugin']} that can be used, another {facts['field']} of queue {facts['by']}, or "
+        return f"{text}policy.onPluginFailure: default"
     parts: list[str] = []
     for each in path_upwards(queue, snapshot.queues.get):
         if each.closed:

@@ -43,6 +43,8 @@ class Conduct:
     image: str = ""
     #: Another value than before has the workload tried again that was held back because its pods did not get ready.
     retry: str = ""
+    #: What is said to the policies of the queue (``policy.muster.dev/KEY``), sorted by key.
+    hints: tuple[tuple[str, str], ...] = ()
     #: Values that cannot be read, as sentences (``admission.decode.ignored_values``).
     ignored: tuple[str, ...] = ()
 

@@ -327,6 +327,8 @@ def job_status(
 
 #: Condition of a queue: whether all of it is read.
 WITHIN_BOUNDS: Final = "WithinBounds"
+#: Condition of a queue: False while a plug-in that it names cannot be used.
+PLUGINS_USABLE: Final = "PluginsUsable"
 #: Reason of statuses and events of objects that are beyond their bounds.
 BEYOND_BOUNDS: Final = "BeyondBounds"
 
@@ -357,13 +359,15 @@ def queue_status(
     closed_by: QueueName | None = None,
     busy: bool = False,
     broken: str | None = None,
+    plugins: str | None = None,
     of_root: tuple[Reason | None, Reason | None] = (None, None),
 ) -> StatusWanted:
     """State, use and counts of workloads. A closed queue in which something is left is Closing.
 
     ``closed_by``: the nearest closed queue, itself or one above it, None if it takes work; ``busy``: something runs or
-    waits in it, or in a queue below it; ``broken``: why it cannot be used, None if it can; ``of_root``: why nothing is
-    decided, and why seats of Jobs that are gone are not given back; None if all is well.
+    waits in it, or in a queue below it; ``broken``: why it cannot be used, None if it can; ``plugins``: which of its
+    plug-ins cannot; ``of_root``: why nothing is decided, and why seats of Jobs that are gone are not given
+    back; None if all is well.
     """
     name = fact.queue.name
     state = QueueState.OPEN
@@ -377,6 +381,7 @@ def queue_status(
         )
     why_broken = None if broken is None else Reason(code=ReasonCode.QUEUE_BROKEN, message=broken)
     usable, bounded = _true_unless("Usable", why_broken), _true_unless(WITHIN_BOUNDS, None)
+    unusable = None if plugins is None else Reason(code=ReasonCode.PLUGIN_NOT_USABLE, message=plugins)
     if fact.unread:
         message = unread_words(fact.unread)
         bounded = StatusCondition(type=WITHIN_BOUNDS, status="False", reason=BEYOND_BOUNDS, message=message)
@@ -392,7 +397,7 @@ def queue_status(
                 **{each.value: counts.get(each, 0) for each in Standing},
             }
         ),
-        conditions=(usable, bounded, *own, *without_effect),
+        conditions=(usable, bounded, _true_unless(PLUGINS_USABLE, unusable), *own, *without_effect),
         dropped=() if without_effect else (UNSUPPORTED_FIELD,),
         kept=("ledger",) if name == ROOT else (),
         seen=fact.shown,

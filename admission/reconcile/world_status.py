@@ -360,11 +360,12 @@ class QueueStatuses:
         whose pods are not made yet."""
         world = self._world
         totals, problems, states = world.queue_totals, world.queue_problems(), QueueStates(world)
-        names = world.take_changed_queues()
+        names, plugins = world.take_changed_queues(), world.queue_facts.plugin_problems()
         busy = dict.fromkeys(states.busy & states.closed_by.keys(), True)
         root = {ROOT: (failing, keeping)}
         said: tuple[Mapping[QueueName, Hashable], ...] = (
             problems,
+            plugins,
             states.closed_by,
             busy,
             dict(enqueued),
@@ -391,6 +392,7 @@ class QueueStatuses:
                 closed_by=states.closed_by.get(name),
                 busy=name in busy,
                 broken=problems.get(name),
+                plugins=plugins.get(name),
                 of_root=(failing, keeping),
             )
 

@@ -1,6 +1,7 @@
 """The deciding code as one short hash: two runs with the same hash decide alike.
 
-It covers the text of every module that takes part in ``decide()``, the defaults of all policies among them.
+It covers the text of every module that takes part in ``decide()``, the defaults of all policies among them, and the
+plug-ins of this process.
 """
 
 import importlib
@@ -10,6 +11,8 @@ from hashlib import sha256
 from importlib.abc import InspectLoader
 from types import ModuleType
 from typing import Final
+
+from queues.plugins.registry import plugins
 
 #: Packages and modules with code that takes part in a decision or its messages; of a package all modules below it.
 _DECIDING: Final = (
@@ -23,6 +26,7 @@ _DECIDING: Final = (
     "queues.order",
     "queues.parts",
     "queues.plan",
+    "queues.plugins",
     "queues.quota",
     "queues.reason_codes",
     "queues.resources",
@@ -40,6 +44,8 @@ def fingerprint() -> str:
         loader = module.__spec__.loader if module.__spec__ is not None else None
         source = loader.get_source(module.__name__) if isinstance(loader, InspectLoader) else None
         text.update(f"{module.__name__}\n{source or ''}\n".encode())
+    for plugin in plugins():
+        text.update(f"{plugin.name} {plugin.version} {plugin.digest}\n".encode())
     return text.hexdigest()[:12]
 
 

@@ -19,6 +19,7 @@ from admission.engine.snapshot import Snapshot
 from admission.replay import json_form
 from queues.errors import InvalidDocument, MusterError
 from queues.plan import Plan
+from queues.plugins.registry import plugins
 from queues.quota.decayed_usage import PastUse
 from queues.quota.queue import Queue
 from queues.resources import MOST_ON_NODE, NOTHING
@@ -63,6 +64,9 @@ def save(snapshot: Snapshot, plan: Plan, configuration: str = "") -> bytes:
     document = {
         "configuration": configuration,
         "plan": json_form.written(plan),
+        "plugins": [
+            {"name": each.name, "version": each.version, "digest": each.digest} for each in plugins()
+        ],
         "schema": SCHEMA,
         "snapshot": json_form.written_fields(snapshot, writers),
     }

@@ -8,6 +8,7 @@ user counts, as under ``round-robin``. There a position is counted as if all wor
 ``counted_by`` says so.
 """
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from queues.api.quota.quota_document import Spec
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
 from queues.json_values import value_at
-from queues.order.policies import by_user, counts_use, small_first, urgency
+from queues.plugins.interface import OrderTerms, UserTurns
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage, PastUse
 from queues.quota.loans import LoanInForce, loans_in_force
@@ -37,7 +38,7 @@ from queues.read_api import bodies
 from queues.read_api.quantities import quantity
 from queues.reason_codes import ReasonCode
 from queues.resources import amount, show
-from queues.sql.read.rows import AccountLine, OrderTerms, QueueLine
+from queues.sql.read.rows import AccountLine, QueueLine, QueueOrder
 from queues.text_format import rfc3339
 from queues.workload import FlavorName, QueueName
 
@@ -70,9 +71,9 @@ class Overview:
     now: int
 
     @cached_property
-    def order(self) -> Mapping[QueueName, OrderTerms]:
+    def order(self) -> Mapping[QueueName, QueueOrder]:
         """The order of each queue."""
-        return order_terms(self.tree)
+        return queue_orders(self.tree)
 
     def names(self, sight: Sight) -> list[str]:
         """Names of the queues that a user may see."""
@@ -410,42 +411,27 @@ def policies(lines: Iterable[QueueLine]) -> QueueTree:
     return QueueTree.build({line.name: line.served for line in lines}, None)
 
 
-def order_terms(tree: QueueTree) -> dict[QueueName, OrderTerms]:
-    """The order of each queue as factors of columns, so that Postgres can sort as the engine does.
-
-    ``queues.order.policies.urgency`` is a sum of multiples of its arguments: each factor is what one unit adds.
-    """
-    return {queue: _terms(tree, queue) for queue in tree.paths}
+def queue_orders(tree: QueueTree) -> dict[QueueName, QueueOrder]:
+    """By what Postgres counts positions in each queue, so that it sorts as the engine does."""
+    return {queue: _order(tree, queue) for queue in tree.paths}
 
 
-def _terms(tree: QueueTree, queue: QueueName) -> OrderTerms:
-    def added(priority: int = 0, created: int = 0, run_time: int | None = 0) -> int:
-        return urgency(tree, queue, priority, created, run_time)
-
-    by_run = added(run_time=1)
-    return OrderTerms(
-        by_created=min(added(created=1), _LARGEST_FACTOR),
-        by_priority=added(priority=1),
-        most_priority=tree.priority_limit(queue).most,
-        by_run=by_run,
-        unknown_run=added(run_time=None) // by_run if by_run else 0,
-        small_first=small_first(tree, queue),
-    )
+def _order(tree: QueueTree, queue: QueueName) -> QueueOrder:
+    terms = tree.order(queue).terms or OrderTerms()
+    terms = dataclasses.replace(terms, by_created=min(terms.by_created, _LARGEST_FACTOR))
+    return QueueOrder(terms=terms, most_priority=tree.priority_limit(queue).most)
 
 
 def counted_by(tree: QueueTree, queue: QueueName) -> str:
     """What positions in a queue are counted by, as a phrase."""
     queue = queue_or_root(tree, queue)
-    counted = "arrival"
-    match tree.order(queue):
-        case "priority":
-            first = "priority with age" if tree.ageing_per_hour(queue) else "priority"
-            counted = f"{first}, then {'small before large' if small_first(tree, queue) else 'arrival'}"
-        case "shortest":
-            counted = "declared run time with age"
-    if counts_use(tree, queue):
-        return f"{counted}; of equal priority users who used less go first"
-    return f"{counted}; users take turns" if by_user(tree, queue) else counted
+    order = tree.order(queue)
+    match order.users:
+        case UserTurns.FIRST:
+            return f"{order.counted_by}; users take turns"
+        case UserTurns.AMONG_EQUALS:
+            return f"{order.counted_by}; of equal priority users who used less go first"
+    return order.counted_by
 
 
 def priority_limit(tree: QueueTree, queue: QueueName, priority: int) -> str:

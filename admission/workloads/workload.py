@@ -190,6 +190,7 @@ def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> dict[str, Any]:
     times = ("run_time", "checkpoint_interval", "min_run_time", "cooldown")
     return {
         "user": conduct.user,
+        "hints": conduct.hints,
         "image": conduct.image or next((pod.conduct.image for pod in inputs.pods if pod.conduct.image), ""),
         **{name: getattr(conduct, name) for name in times},
         "preemptable": False not in said and (True in said or not alone),

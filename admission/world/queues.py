@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from admission.facts.cluster import QueueFact
@@ -17,10 +18,13 @@ from admission.workloads.kinds import StatusForm, support_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
 from queues.admissions import Admission, AdmissionState
+from queues.plugins.guard import PluginFault
+from queues.plugins.registry import PluginSetAside
 from queues.quota.accounts import charges
 from queues.quota.decayed_usage import PastUse, Sums, UsageHolder, UsageRecorder, half_lives
 from queues.quota.loans import DeservedOverTime, LoansInForce, loans_in_force
 from queues.quota.queue import ROOT, Queue, ReleaseRules, release_rules, with_removed
+from queues.quota.queue_policies import names_others
 from queues.quota.tree import QueueTree
 from queues.resources import NOTHING, Resources
 from queues.workload import AdmissionId, FlavorName, QueueName, Toleration, WorkloadKey
@@ -29,11 +33,19 @@ from queues.workload import AdmissionId, FlavorName, QueueName, Toleration, Work
 class QueueFacts:
     """Part of the world."""
 
-    def __init__(self, parents: Mapping[QueueName, QueueName | None]) -> None:
-        """``parents``: of queues that were removed: what is held of them counts along the same path as before."""
+    def __init__(
+        self,
+        parents: Mapping[QueueName, QueueName | None],
+        set_aside: Mapping[QueueName, tuple[PluginSetAside, ...]] = MappingProxyType({}),
+    ) -> None:
+        """``parents``: of queues that were removed: what is held of them counts along the same path as before.
+        ``set_aside``: plug-ins, by the queue that names them."""
         #: As their objects say. Limits of queues that lend, or that something is lent to, count otherwise: ``counted``.
         self.queues: dict[QueueName, QueueFact] = {}
         self._removed = dict(parents)
+        self._set_aside = dict(set_aside)
+        #: Queues that name policies which are not Muster's own, or state parameters.
+        self._naming: set[QueueName] = set()
         self._loans = LoansInForce()
         #: Queues that were put since loans were looked at.
         self._put: set[QueueName] = set()
@@ -48,6 +60,8 @@ class QueueFacts:
         #: Of the queues as they counted when it was asked for last, and the problems that it has.
         self._tree: QueueTree | None = None
         self._problems: Mapping[QueueName, str] = {}
+        #: Plug-ins that cannot be used, and the tree that this was worked out from.
+        self._plugin_problems: tuple[QueueTree | None, Mapping[QueueName, str]] = (None, {})
         self._is_being_built = False
         #: Queues that were put since ``take_changed``.
         self._changed: set[QueueName] = set()
@@ -57,6 +71,7 @@ class QueueFacts:
         self._changed.add(name)
         before = self.queues.pop(name, None)
         self._stated.pop(name, None)
+        self._naming.discard(name)
         if before is None or fact is None or before.queue != fact.queue:
             self._known = None
         if fact is None:
@@ -66,6 +81,8 @@ class QueueFacts:
             self._over_time = None
             return None
         self.queues[name] = fact
+        if fact.queue.plugin_parameters or names_others(fact.queue):
+            self._naming.add(name)
         # Statuses change every few seconds, and the tree goes by identity.
         self._stated[name] = fact.queue if before is None or before.queue != fact.queue else before.queue
         self._removed.pop(name, None)
@@ -106,9 +123,30 @@ class QueueFacts:
         return self._loans.until
 
     def counted(self) -> dict[QueueName, Queue]:
-        """The queues that there are, with what they deserve by the loans that last."""
+        """The queues that there are, with what they deserve by the loans that last, and plug-ins that are set aside."""
         lent = self._loans.queues
-        return self._stated | {name: lent[name] for name in lent.keys() & self._stated.keys()}
+        queues = self._stated | {name: lent[name] for name in lent.keys() & self._stated.keys()}
+        for name in self._set_aside.keys() & queues.keys():
+            queues[name] = replace(queues[name], set_aside=self._set_aside[name])
+        return queues
+
+    def set_aside_with(self, queue: QueueName, fault: PluginFault) -> tuple[PluginSetAside, ...]:
+        """The plug-ins of a queue that are set aside, with the one that failed."""
+        asked, stated = fault.asked, self._stated.get(queue)
+        others = (each for each in self._set_aside.get(queue, ()) if each.plugin != asked.plugin)
+        one = PluginSetAside(
+            plugin=asked.plugin,
+            digest=asked.digest,
+            parameters=asked.parameters,
+            retry="" if stated is None else stated.retry,
+            why=fault.why,
+        )
+        return (*others, one)
+
+    def put_set_aside(self, queue: QueueName, plugins: tuple[PluginSetAside, ...]) -> None:
+        """Postgres has it that these plug-ins of a queue are set aside."""
+        self._set_aside[queue] = plugins
+        self._known = None
 
     def deserved_over_time(self) -> DeservedOverTime:
         """What queues deserve from now on: the same object until a queue or a loan changes."""
@@ -184,6 +222,20 @@ class QueueFacts:
         # What nodes have is no problem of a queue.
         problems = self.tree().problems
         return {name: " ".join(map(str, errors)) for name, errors in problems.items()}
+
+    def plugin_problems(self) -> Mapping[QueueName, str]:
+        """Queues that are to be served by plug-ins that cannot be used, with all that is wrong with these.
+
+        The same object until a queue changes.
+        """
+        tree = self.tree()
+        if self._plugin_problems[0] is not tree:
+            found: dict[QueueName, str] = {}
+            for name in tree.with_below(self._naming & tree.paths.keys()) if self._naming else ():
+                if problems := tree.policies(name).problems:
+                    found[name] = "; ".join(each.message for each in problems)
+            self._plugin_problems = (tree, found)
+        return self._plugin_problems[1]
 
 
 #: Workloads for which there is a PodGroup.

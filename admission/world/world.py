@@ -81,7 +81,7 @@ class World:
         self.node_inventory = NodeInventory()
         self.admission_index = AdmissionIndex()
         self.pod_index = PodIndex(self.admission_index)
-        self.queue_facts = QueueFacts(rows.parents)
+        self.queue_facts = QueueFacts(rows.parents, rows.plugins_set_aside)
         self.queue_permissions = QueuePermissions(self.queue_facts.tree)
         self.commands, self.volumes = Commands(), VolumeFacts()
         self.queues: Mapping[QueueName, QueueFact] = self.queue_facts.queues

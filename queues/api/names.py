@@ -131,6 +131,9 @@ CHECKPOINT_INTERVAL: Final = "muster.dev/checkpoint-interval"
 MIN_RUN_TIME: Final = "muster.dev/min-run-time"
 COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
+#: Domain of annotations, or labels, that say something to the policies of the queue: ``policy.muster.dev/deadline``.
+HINTS: Final = "policy.muster.dev"
+
 #: Any other value than before has a workload tried again that was held back because its pods did not get ready.
 RETRY: Final = "muster.dev/retry"
 #: Annotation of what is suspended while it waits; with "true" its owner holds it back. Written by a policy when the

@@ -2,7 +2,7 @@
 
 The plain form: at every inner queue take the child that comes first by (below its guarantee, below its
 deserved, smaller share, queue priority, priority with age of its head, arrival, name), down to a queue, and
-there the first by its own order (``queues.order.policies``); try it; update the books; start again. ``Line`` does
+there the first by its own order (``queues.plugins``); try it; update the books; start again. ``Line`` does
 the same with heaps: an answer changes the books of one path only, and that path's queues are all on top of
 their heaps. Workloads of one shape in one queue form a class (``ClassQueue``), and a class that was refused is not
 tried again in the same turn: no capacity is freed during a turn. A refusal may hold for all classes of a kind, in
@@ -196,11 +196,11 @@ class Line:
         self._rekey(leaf.name)
 
     def refused(self) -> None:
-        """The head was refused: its class leaves the line, and under ``strict-fifo`` its whole queue."""
+        """The head was refused: its class leaves the line, and in a strict order its whole queue."""
         leaf = self._nodes[ROOT].leaf()
         self._gone(heappop(leaf.classes)[1])
         queue = leaf.name if isinstance(leaf.name, str) else leaf.name[0]
-        if self._usage.tree.order(queue) == "strict-fifo":
+        if self._usage.tree.order(queue).strict:
             for _, alike in leaf.classes:
                 self._gone(alike)
             leaf.classes.clear()
@@ -269,9 +269,7 @@ class Line:
 
     def _key_of(self, queue: QueueName, first: ClassQueue) -> _Key:
         tree, head, place = self._usage.tree, first.head(), first.first()
-        own, urgency = head.workload.queue, 0
-        if tree.order(own) == "priority":
-            urgency = place.urgency - tree.ageing_per_hour(own) * self._now
+        urgency = tree.order(head.workload.queue).among_queues(place.urgency, self._now)
         standing = self._keys.standing(self._usage, queue, head.accounts)
         return _Key(standing, urgency, place.arrival, queue)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from queues.admissions import Seat
+from queues.plugins.registry import PluginSetAside
 from queues.quota.accounts import Account
 from queues.resources import NOTHING, Resources
 from queues.text_format import span
@@ -21,6 +22,8 @@ WAS_REMOVED: Final = "it was removed"
 
 #: Value of ``policy.health.onFault`` that leaves gangs where they are.
 REPORT: Final = "report"
+#: Value of ``policy.onPluginFailure`` with which nothing is admitted while a plug-in cannot be used.
+HOLD: Final = "hold"
 #: The value with which Muster recovers nodes too, where ``root`` has it.
 RECOVER: Final = "recover"
 
@@ -72,6 +75,9 @@ class QueuePolicy:
     max_protection: int | None = None
     #: report | evict | recover: what is done with a gang on an unhealthy device; default report.
     on_fault: str | None = None
+    #: Names of policies (``queues.plugins``): what evicting its work costs, and which of its flavors are tried.
+    victim_cost: str | None = None
+    flavors_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,12 +203,20 @@ class Queue:
     flavors: Mapping[FlavorName, Limits] = field(default_factory=dict)
     #: What it lends to other queues, ended loans included. A queue as it counts (``queues.quota.loans``) has none.
     loans: tuple[Loan, ...] = ()
-    #: fifo | strict-fifo | priority | shortest | round-robin; None if inherited, at the top ``priority``.
+    #: Name of its order (``queues.plugins``); None if inherited, at the top ``priority``.
     order: str | None = None
     ageing_per_hour: int | None = None
-    #: pack | spread; None if inherited, at the top ``pack``.
+    #: Name of its placement (``queues.plugins``); None if inherited, at the top ``pack``.
     placement: str | None = None
     policy: QueuePolicy = QueuePolicy()
+    #: Parameters of its policies as JSON, by the name of each. They count where the queue names the policy.
+    plugin_parameters: Mapping[str, str] = field(default_factory=dict)
+    #: hold | default: what becomes of its work while a policy that it names cannot be used; None if inherited, at the
+    #: top ``hold``.
+    on_plugin_failure: str | None = None
+    #: Policies that it names and that are set aside. Another ``retry`` than then has them tried again.
+    set_aside: tuple[PluginSetAside, ...] = ()
+    retry: str = ""
     #: Counts of root only.
     node_recovery: NodeRecoveryRules = NodeRecoveryRules()
     #: None if as in the queue above; at the top no nodes are asked for.

@@ -10,6 +10,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
 
+from queues.plugins.interface import OrderPolicy, QueueRules
 from queues.quota.access import AccessRefusal, access_refusal
 from queues.quota.accounts import Account
 from queues.quota.effective_limits import Claimant, EffectiveLimits, below, share_out
@@ -24,6 +25,7 @@ from queues.quota.queue import (
     RunLimit,
     run_limit,
 )
+from queues.quota.queue_policies import QueuePolicies, policies_of
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
@@ -93,7 +95,7 @@ class QueueTree(EffectiveLimits):
     _shared_out: dict[tuple[QueueName, Account], Mapping[QueueName, int]] = field(default_factory=dict)
     _limits_above: dict[QueueName, "_LimitsAbove"] = field(default_factory=dict)
     _policies: dict[QueueName, QueuePolicy] = field(default_factory=dict)
-    _orders: dict[QueueName, str] = field(default_factory=dict)
+    _served_by: dict[QueueName, QueuePolicies] = field(default_factory=dict)
     _kept: dict[QueueName, QueueName | None] = field(default_factory=dict)
     _ageing: dict[QueueName, int] = field(default_factory=dict)
     _user_limits: dict[QueueName, tuple[UserLimit, ...]] = field(default_factory=dict)
@@ -249,13 +251,24 @@ class QueueTree(EffectiveLimits):
         kept = self._kept[queue]
         return kept is None or kept in self.paths[other]
 
-    def order(self, queue: QueueName) -> str:
-        """Order inside the queue, inherited."""
-        known = self._orders.get(queue)
+    def policies(self, queue: QueueName) -> QueuePolicies:
+        """The policies that serve a queue: its own, else the nearest ancestor's."""
+        known = self._served_by.get(queue)
         if known is None:
-            own = (each.order for each in self._upwards(queue) if each.order is not None)
-            known = self._orders[queue] = next(own, "priority")
+            policy, limit = self.policy(queue), self.run_limit(queue)
+            rules = QueueRules(
+                queue=queue,
+                ageing_per_hour=self.ageing_per_hour(queue),
+                clear_after=policy.clear_after,
+                max_run_time=None if limit is None else limit.seconds,
+                usage_half_life=policy.usage_half_life or 0,
+            )
+            known = self._served_by[queue] = policies_of(tuple(self._upwards(queue)), rules)
         return known
+
+    def order(self, queue: QueueName) -> OrderPolicy:
+        """The order inside a queue."""
+        return self.policies(queue).order
 
     def ageing_per_hour(self, queue: QueueName) -> int:
         """Points of priority a workload gains per hour of waiting, inherited."""
@@ -301,10 +314,6 @@ class QueueTree(EffectiveLimits):
             stating = tuple(each for each in self._upwards(queue) if each.namespace_selector is not None)
             self._selective[queue] = stating
         return access_refusal(stating, labels) if stating else None
-
-    def placement(self, queue: QueueName) -> str:
-        """``pack`` or ``spread``, inherited."""
-        return next((each.placement for each in self._upwards(queue) if each.placement is not None), "pack")
 
     def max_gang(self, queue: QueueName) -> tuple[QueueName, int] | None:
         """The tightest limit of pods per gang on the path, as (queue that sets it, pods); None for no limit."""

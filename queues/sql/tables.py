@@ -103,6 +103,11 @@ def document(name: str) -> Column[Any]:
     return Column(name, JSONB, nullable=False, server_default=text("'{}'::jsonb"))
 
 
+def listing(name: str) -> Column[Any]:
+    """A list as JSON, empty by default."""
+    return Column(name, JSONB, nullable=False, server_default=text("'[]'::jsonb"))
+
+
 def many(name: str, of: Any) -> Column[Any]:
     """A list, empty by default."""
     return Column(name, ARRAY(of), nullable=False, server_default=text("'{}'"))
@@ -118,7 +123,7 @@ def seats() -> list[Column[Any]]:
         #: Index into ``shapes``.
         many("shape_of", Integer),
         #: What a seat of each shape takes: [{resource: amount}].
-        Column("shapes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+        listing("shapes"),
     ]
 
 
@@ -240,6 +245,8 @@ queues: Final = table(
     #: What its document says of how its workloads are served: order, ageing, policy, the longest run time.
     document("served"),
     blank("changed_by"),
+    #: Plug-ins that it names and that are set aside, as ``PluginSetAside``.
+    listing("plugins_set_aside"),
 )
 
 queue_versions: Final = table(
@@ -504,7 +511,7 @@ ended_workloads: Final = table(
     *numbers("arrival", "priority", "created", "minimum", "pods"),
     document("asks"),
     #: Rows of ``outcomes`` as they were, oldest first.
-    Column("outcomes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    listing("outcomes"),
     # As in ``workloads``.
     *strings("username", "image", "result"),
     number("finished_at"),

@@ -154,14 +154,14 @@ class Plain:
             each
             for each in self.waiting
             if each.workload.queue == queue
-            and (each.shape == first.shape or self.tree.order(queue) == "strict-fifo")
+            and (each.shape == first.shape or self.tree.order(queue).name == "strict-fifo")
             and (not turns or each.workload.user == first.workload.user)
         ]
         self.waiting = [each for each in self.waiting if each not in gone]
         return gone
 
     def in_queue(self, each: LineEntry) -> tuple[object, ...]:
-        workload, order = each.workload, self.tree.order(each.workload.queue)
+        workload, order = each.workload, self.tree.order(each.workload.queue).name
         urgency, small = Fraction(0), 0
         if order == "priority":
             urgency = -self.points(each)
@@ -176,7 +176,7 @@ class Plain:
 
     def points(self, each: LineEntry) -> Fraction:
         workload = each.workload
-        if self.tree.order(workload.queue) != "priority":
+        if self.tree.order(workload.queue).name != "priority":
             return Fraction(0)
         waited = Fraction(NOW - workload.created, 3600)
         return workload.priority + self.tree.ageing_per_hour(workload.queue) * waited
@@ -203,7 +203,7 @@ class Plain:
         if isinstance(lane, tuple):
             queue, user = lane
             share = self.share(queue, user)
-            if self.tree.order(queue) == "round-robin":
+            if self.tree.order(queue).name == "round-robin":
                 return share, head.joins, head.workload.arrival, user
             joins, urgency, small, arrival = self.in_queue(head)
             return joins, urgency, share, small, arrival, user

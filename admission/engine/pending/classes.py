@@ -318,6 +318,8 @@ def _queue_is_stopped(tree: QueueTree, queue: QueueName) -> Reason | None:
         return reasons.queue_closed(queue, closed)
     if (paused := tree.paused(queue)) is not None:
         return reasons.queue_paused(queue, paused)
+    if (problem := tree.policies(queue).holding) is not None:
+        return reasons.plugin_not_usable(queue, problem)
     return None
 
 

@@ -186,7 +186,7 @@ class PendingWorkloads:
         """Whether a refused head holds up all behind it."""
         strict = self._strict.get(queue)
         if strict is None:
-            strict = self._strict[queue] = self.tree.order(queue) == "strict-fifo"
+            strict = self._strict[queue] = self.tree.order(queue).strict
         return strict
 
     def is_in_class(self, key: WorkloadKey) -> bool:
@@ -245,7 +245,7 @@ class PendingWorkloads:
         ):
             before.pod_shapes.workload_count += 1
             return replace(before, workload_class=None, rank=None)
-        name = (workload.minimum, workload.pod_sets)
+        name = (workload.minimum, workload.pod_sets, workload.hints)
         shapes = self._pod_shapes.get(name)
         if shapes is None:
             shapes = self._pod_shapes[name] = PodShapes(name, ClassRequest.of(workload, ()))
@@ -339,7 +339,12 @@ class PendingWorkloads:
         pods: Hashable = request if entry.pod_shapes is None else entry.pod_shapes
         # Where limits have a say in which nodes are of use, the answer is the queue's own.
         by_books = flavors or request.need.complete or (len(workload.pod_sets) > 1 and self._books_matter)
-        placement_name = (pods, queue if by_books else "", tree.placement(queue) if known else "")
+        placement_name: Hashable = (pods, queue if by_books else "", "")
+        if known:
+            policies = tree.policies(queue)
+            placement_name = (pods, queue if by_books else "", policies.placement.name)
+            if policies.of_others:  # their answers may depend on all that they are given
+                placement_name = (pods, queue, workload.priority)
         placement_class = self.placement_classes.get(placement_name)
         if placement_class is None:
             placement_class = PlacementClass(placement_name, request, workload, flavors)

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from typing import Final
 
 from admission.engine.placement.need import MissingMembers
-from queues.order.policies import gives_way
+from queues.plugins.built_in import gives_way
 from queues.quota.tree import QueueTree
 from queues.workload import Workload, WorkloadKey
 
@@ -52,7 +52,7 @@ def passed_over_from(workload: Workload, need: MissingMembers, tree: QueueTree) 
     """From which second on a gang counts as passed over; None if never, as for single pods."""
     if not need.of_gang:
         return None
-    if not workload.preempts or not gives_way(tree.policy(workload.queue)):
+    if not workload.preempts or not gives_way(tree.policy(workload.queue).clear_after):
         return 0
     return (workload.waiting_since or workload.created) + LONG_WAIT
 

@@ -13,12 +13,14 @@ Parts: a domain of a part's level takes whole parts only (``nodes.capacity``); 3
 of it is filled on its own. Preferred node affinity goes before all of this: as many pods as possible on the nodes of
 the highest score, then the next; a required level binds it.
 
-``spread`` placement turns 2 and 3 round: the roomiest domain, and pods evenly over its nodes; over all nodes where no
-level is asked for. ``balanced`` keeps 2, and fills the fewest domains of the level evenly.
+This is how the placement ``pack`` has it; ``spread`` turns 2 and 3 round: the roomiest domain, and pods evenly over its
+nodes; over all nodes where no level is asked for. ``balanced`` keeps 2, and fills the fewest domains of the level
+evenly.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +28,12 @@ from numpy.typing import NDArray
 from admission.engine.nodes.capacity import Capacity, DomainShare
 from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts
+from queues.plugins.built_in import Pack
+from queues.plugins.interface import PlacementPolicy
 
 Columns = NDArray[np.intp]
+
+_PACK: Final = Pack()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +49,8 @@ class DomainQuery:
     level: int
     #: All in one domain of that level, or nothing.
     required: bool = False
-    spread: bool = False
+    #: Which domain is taken, and whether it is filled evenly.
+    placement: PlacementPolicy = _PACK
     #: Evenly over the fewest domains of the level, if one does not hold all.
     balanced: bool = False
     #: Outermost first; ``pods`` is a multiple of the first size, and each size of the next.
@@ -84,7 +91,7 @@ def assign_nodes(query: DomainQuery) -> TopologyAssignment | None:
     if query.pods == 1 and query.cost is not None and not query.cost_is_fragmentation:
         query = _at_lowest_cost(query)
     best = _best_score(query)
-    anywhere = query.spread and not query.required and query.level == len(query.chain) - 1
+    anywhere = query.placement.evenly and not query.required and query.level == len(query.chain) - 1
     for at in range(-1 if anywhere else query.level, -1, -1):
         room = query.capacity.per_domain(at)
         fitting = np.flatnonzero(room >= query.pods)
@@ -122,13 +129,13 @@ def _tightest(query: DomainQuery, at: int, room: Amounts, fitting: NDArray[np.in
     if len(fitting) == 1:
         return int(fitting[0])
     at_hosts = at == len(query.chain) - 1
-    if query.parts and not query.spread:  # of those that hold as many whole parts the tightest
+    if query.parts and not query.placement.evenly:  # of those that hold as many whole parts the tightest
         fitting = _least(fitting, room[fitting])
         fitting = _least(fitting, Capacity(query.chain, query.room).per_domain(at)[fitting])
-    if at == 0 or query.spread:
+    if at == 0 or query.placement.evenly:
         if at_hosts and query.cost is not None:
             fitting = _least(fitting, query.cost[fitting])
-        return int(fitting[room[fitting].argmax() if query.spread else room[fitting].argmin()])
+        return int(fitting[query.placement.domain_keys(room[fitting]).argmin()])
     outer = query.chain[at - 1]
     around = outer.of if at_hosts else outer.of[query.chain[at].first()]
     outer_room = np.append(query.capacity.per_domain(at - 1), 0)  # -1, in no outer domain, reads the last one
@@ -211,7 +218,7 @@ def _domains(query: DomainQuery, at: int, columns: Columns) -> list[tuple[int, i
     )
     for _, mask in by_score(score, room):
         alike, holds = here[mask], room[mask]
-        if query.spread:
+        if query.placement.evenly:
             picked, counts = evenly(holds, min(left, int(holds.sum())), part.size)
         elif int(holds.sum()) <= left:
             picked, counts = np.arange(len(alike)), holds
@@ -302,7 +309,7 @@ def _close_together(query: DomainQuery, score: Amounts, at: int, columns: Column
 
 
 def _fewest_domains(query: DomainQuery, at: int, columns: Columns) -> TopologyAssignment:
-    if query.spread:
+    if query.placement.evenly:
         picked, counts = evenly(query.room[columns], query.pods, 1)
         return TopologyAssignment(columns[picked], counts)
     host = len(query.chain) - 1

@@ -11,10 +11,12 @@ import numpy as np
 from admission.engine import reasons
 from admission.engine.nodes.table import Amounts, Chain, Layout, Mask
 from admission.engine.placement.pod_rules import kept_free
+from admission.engine.placement.policy_answers import filtered
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
-from queues.workload import NodeName, PodSet, QueueName
+from queues.plugins.interface import PlacementPolicy
+from queues.workload import NodeName, PodSet, QueueName, Workload
 
 
 def levels_of(pods: PodSet) -> list[str]:
@@ -102,10 +104,10 @@ class PodSetRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeScope:
-    """Nodes that may be used by workloads of a queue, in a trial."""
+    """Nodes that may be used by a workload, in a trial."""
 
     trial: Trial
-    queue: QueueName
+    workload: Workload
     #: (N,)
     mask: Mask
     #: Equal keys stand for equal masks in this trial; None if there is no key for the mask.
@@ -117,9 +119,21 @@ class NodeScope:
         """These nodes as far as they are in the mask."""
         return replace(self, mask=self.mask & mask, cache_key=None)
 
+    @property
+    def queue(self) -> QueueName:
+        """The queue of the workload."""
+        return self.workload.queue
+
+    @property
+    def placement(self) -> PlacementPolicy:
+        """How its queue places workloads."""
+        return self.trial.tree.policies(self.workload.queue).placement
+
     def usable(self, pods: PodSet) -> Mask:
         """(N,) nodes that the pods may use."""
         mask = self.mask & self.trial.layout.allowed(pods.nodes)
+        if (chosen := filtered(self.trial, self.workload, pods)) is not None:
+            mask &= chosen
         if pods.ports:
             mask &= self.trial.ports.free(pods.ports)
         if (kept := kept_free(self.trial, pods)) is not None:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from admission.engine.nodes.table import Mask
-from admission.engine.placement.domains import PodSetRequest
+from admission.engine.placement.domains import NodeScope, PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.quota.accounts import flavor_charges
@@ -43,7 +43,7 @@ def exact_seats(
     if not all(_is_plain(request.pods, trial) for request in requests):
         return []
     usable = trial.layout.usable if inside is None else inside
-    masks = [trial.layout.allowed(request.pods.nodes) & usable for request in requests]
+    masks = [NodeScope(trial, workload, usable).usable(request.pods) for request in requests]
     vectors = [trial.vector(request.pods.takes) for request in requests]
     rows = np.flatnonzero(np.sum(vectors, axis=0))
     fits = [

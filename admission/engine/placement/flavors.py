@@ -1,4 +1,4 @@
-"""The choice of a flavor: the queue's flavors in order, in each the quota first, then the nodes.
+"""The choice of a flavor: those of the queue that its policy names, in that order; the quota first, then the nodes.
 
 Pod sets that are placed together are of one flavor, and so are all pods of a set: a gang on two kinds of hardware goes
 at the pace of the slower one, and quota is asked for one kind. ``flavorChoice`` says whether the next flavor is tried
@@ -15,6 +15,7 @@ from admission.engine import reasons
 from admission.engine.nodes.table import Mask
 from admission.engine.placement.co_location import seat_together
 from admission.engine.placement.domains import NodeScope, PodSetRequest
+from admission.engine.placement.policy_answers import flavors_to_try
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
@@ -23,7 +24,7 @@ from queues.quota.queue import ROOT
 from queues.quota.usage import LimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import total
-from queues.workload import NO_FLAVOR, FlavorName, QueueName
+from queues.workload import NO_FLAVOR, FlavorName, QueueName, Workload
 
 
 def quota_hit(trial: Trial, queue: QueueName, amounts: Mapping[Account, int]) -> LimitHit | None:
@@ -36,15 +37,20 @@ def quota_hit(trial: Trial, queue: QueueName, amounts: Mapping[Account, int]) ->
 
 
 def seat(
-    trial: Trial, queue: QueueName, requests: Sequence[PodSetRequest], inside: Mask | None = None
+    trial: Trial, workload: Workload, requests: Sequence[PodSetRequest], inside: Mask | None = None
 ) -> list[Seat] | Reason:
     """Seats for all requests, taken in the trial; else the reason, with nothing taken.
 
     ``requests``: of one pod set, or of several that are placed together. A queue without flavors uses any node, and is
     charged in the flavor of each. ``inside``: (N,) nodes that may be used; None for all.
     """
-    choice, flavors = _FlavorChoice(trial, queue, requests, inside), trial.tree.flavors(queue)
-    return choice.seat(flavors) if flavors else seat_together(choice.scope(None), requests)
+    choice = _FlavorChoice(trial, workload, requests, inside)
+    if not (listed := trial.tree.flavors(workload.queue)):
+        return seat_together(choice.scope(None), requests)
+    flavors = flavors_to_try(trial, workload, [request.pods for request in requests])
+    if not flavors:
+        return reasons.no_flavor(workload.queue, listed, trial.tree.policies(workload.queue).flavors_by.name)
+    return choice.seat(flavors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,10 +58,15 @@ class _FlavorChoice:
     """Requests that are seated in one flavor."""
 
     trial: Trial
-    queue: QueueName
+    workload: Workload
     requests: Sequence[PodSetRequest]
     #: (N,) nodes that may be used; None for all.
     inside: Mask | None
+
+    @property
+    def queue(self) -> QueueName:
+        """The queue of the workload."""
+        return self.workload.queue
 
     def seat(self, flavors: tuple[FlavorName, ...]) -> list[Seat] | Reason:
         """Seats in the first of these flavors that the policy allows and that has room, or the reason."""
@@ -93,8 +104,8 @@ class _FlavorChoice:
         layout = self.trial.layout
         mask = np.ones(len(self.trial.table), np.bool_) if flavor is None else layout.of_flavor(flavor)
         if self.inside is None:
-            return NodeScope(self.trial, self.queue, mask, (flavor,))
-        return NodeScope(self.trial, self.queue, mask & self.inside)
+            return NodeScope(self.trial, self.workload, mask, (flavor,))
+        return NodeScope(self.trial, self.workload, mask & self.inside)
 
     def _offers(self, flavor: FlavorName) -> bool:
         """Whether the flavor has nodes with all kinds of resources that each of the pods asks for."""

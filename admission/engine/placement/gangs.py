@@ -144,7 +144,7 @@ def _all_groups(
         if stopped == 0:
             break  # the first group has no place even alone
     if any(request.pods.attached for requests in groups for request in requests):
-        found = related_seats(trial, workload.queue, groups, inside)
+        found = related_seats(trial, workload, groups, inside)
         return answer if isinstance(found, Reason) else _in_order(found)
     return exact_seats(workload, groups, trial, inside) or answer
 
@@ -153,7 +153,7 @@ def _with_rules(
     workload: Workload, groups: Sequence[Sequence[PodSetRequest]], trial: Trial, inside: Mask | None
 ) -> list[Seat] | Reason:
     """Seats where rules about other pods are met. A reason without them goes first: it says what else is missing."""
-    answer = related_seats(trial, workload.queue, groups, inside)
+    answer = related_seats(trial, workload, groups, inside)
     if not isinstance(answer, Reason):
         return _in_order(answer)
     mark = trial.mark()
@@ -179,7 +179,7 @@ def _in_turn(
     """Seats for all groups, and the number of groups seated; or the reason of the first one without seats."""
     seats: list[Seat] = []
     for number, requests in enumerate(groups):
-        answer = seat(trial, workload.queue, requests, inside)
+        answer = seat(trial, workload, requests, inside)
         if isinstance(answer, Reason):
             return answer, number
         seats += answer
@@ -201,7 +201,7 @@ def _in_one_domain(
     seated = [node for nodes in need.seated.values() for node in nodes.values()]
     if required and (reason := not_in_one_domain(trial.layout, key, seated)) is not None:
         return reason
-    every = NodeScope(trial, workload.queue, trial.layout.usable)
+    every = NodeScope(trial, workload, trial.layout.usable)
     requests = [request for group in groups for request in group]
     answer: Reason | None = None
     for mask in common_domains(every, requests, key, required, seated):

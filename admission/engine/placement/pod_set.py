@@ -28,6 +28,7 @@ from admission.engine.placement.domains import (
     unknown_level,
 )
 from admission.engine.placement.pod_rules import kept_free, wished_cost
+from admission.engine.placement.policy_answers import node_scores
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
@@ -203,7 +204,10 @@ def _query(
     required = level is not None and pods.required_topology is not None
     at = len(chain) - 1 if level is None else level
     known: list[Capacity] = []
-    if scope.cache_key is not None and not pods.has_node_limits and pods.share is None:
+    placement = scope.placement
+    # What a filter leaves depends on more than the key.
+    cached = scope.cache_key is not None and not placement.filters
+    if cached and not pods.has_node_limits and pods.share is None:
         named = (scope.cache_key, pods.nodes)
         known.append(trial.pods_per_domain(pods, chain, scope.usable(pods), named))
     return DomainQuery(
@@ -212,11 +216,11 @@ def _query(
         chain=chain,
         level=at,
         required=required,
-        spread=trial.tree.placement(scope.queue) == "spread",
+        placement=placement,
         balanced=pods.balanced and level is not None,
         # A part around the level that holds all of them keeps itself.
         parts=tuple(part for part in parts if part.at >= at) if required else parts,
-        score=trial.layout.score(pods.prefers),
+        score=node_scores(trial, scope.workload, pods),
         cost=_cost(scope, pods) if measured is None else measured[0],
         cost_is_fragmentation=measured is not None,
         capacities=known,
@@ -239,7 +243,7 @@ def _measured(scope: NodeScope, request: PodSetRequest, chain: Chain) -> tuple[A
     if trial.fragmentation is None or scope.cost is not None or len(request.ordinals) > 1:
         return None
     shape = shape_of(pods)
-    if shape is None or trial.tree.placement(scope.queue) == "spread":
+    if shape is None or scope.placement.evenly:
         return None
     cost, free = trial.fragmentation.costs(shape, trial.free)
     if len(chain) > 1:

@@ -26,11 +26,12 @@ from admission.engine.placement.domains import (
     unknown_level,
 )
 from admission.engine.placement.pod_rules import Codes, RuleBoard, is_one_per_host
+from admission.engine.placement.policy_answers import flavors_to_try, node_scores
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.quota.usage import LimitHit
-from queues.workload import NO_FLAVOR, PodSet, QueueName
+from queues.workload import NO_FLAVOR, FlavorName, PodSet, Workload
 
 #: Pods that are put onto a node beyond one for each of the gang, before the search gives up.
 MOST_STEPS: Final = 1500
@@ -98,7 +99,7 @@ def have_rules(groups: Sequence[Sequence[PodSetRequest]]) -> bool:
 
 
 def related_seats(
-    trial: Trial, queue: QueueName, groups: Sequence[Sequence[PodSetRequest]], inside: Mask | None
+    trial: Trial, workload: Workload, groups: Sequence[Sequence[PodSetRequest]], inside: Mask | None
 ) -> list[Seat] | Reason:
     """Seats for all groups, taken in the trial; else the reason, with nothing taken.
 
@@ -110,10 +111,10 @@ def related_seats(
             return reason
     mark = trial.mark()
     while True:
-        search = _Search(trial, queue, groups, every)
+        search = _Search(trial, workload, groups, every)
         if not search.run():
             return search.reason()
-        answer = search.seats(NodeScope(trial, queue, every))
+        answer = search.seats(NodeScope(trial, workload, every))
         if not isinstance(answer, LimitHit):
             return answer
         trial.undo(mark)
@@ -137,10 +138,15 @@ class _Search:
     """Nodes for the pods of a gang."""
 
     def __init__(
-        self, trial: Trial, queue: QueueName, groups: Sequence[Sequence[PodSetRequest]], mask: Mask
+        self, trial: Trial, workload: Workload, groups: Sequence[Sequence[PodSetRequest]], mask: Mask
     ) -> None:
-        self._trial, self._queue = trial, queue
+        self._trial, self._workload = trial, workload
         self._free = trial.free.copy()
+        requests = [request for of_group in groups for request in of_group]
+        #: Flavors in the order to try; None if any node will do.
+        self._flavors: tuple[FlavorName, ...] | None = None
+        if trial.tree.flavors(workload.queue):
+            self._flavors = flavors_to_try(trial, workload, [request.pods for request in requests])
         self._flavor_rank = self._flavor_ranks()
         self._units = [
             unit
@@ -296,9 +302,8 @@ class _Search:
         unit, rules = self._units[index], self._board.rules[index]
         columns = np.flatnonzero(allowed)
         room = np.where(allowed, unit.room, 0)
-        keys: list[Amounts] = [columns]
-        tightest = room[columns]
-        keys.append(-tightest if self._trial.tree.placement(self._queue) == "spread" else tightest)
+        placement = self._trial.tree.policies(self._workload.queue).placement
+        keys: list[Amounts] = [columns, placement.domain_keys(room[columns])]
         keys.append(-self._near_others(unit)[columns])
         wished = rules.score()
         if wished is not None:
@@ -372,15 +377,15 @@ class _Search:
 
     def _units_of(self, group: int, request: PodSetRequest, mask: Mask) -> Iterator[_Unit]:
         pods, layout = request.pods, self._trial.layout
-        scope = NodeScope(self._trial, self._queue, mask)
+        scope = NodeScope(self._trial, self._workload, mask)
         room = scope.pods_per_node(pods)
-        score = layout.score(pods.prefers)
+        score = node_scores(self._trial, self._workload, pods)
         parts = [part for part in pods.partitions if part.level and part.required]
         size = parts[-1].size if parts else max(1, len(request.ordinals))
         by_part: dict[int, list[int]] = {}
         for position, ordinal in enumerate(request.ordinals):
             by_part.setdefault(ordinal // size if parts else position // size, []).append(ordinal)
-        whole: list[Shared] = [(("flavor", group), self._flavor_rank)] if self._flavors() else []
+        whole: list[Shared] = [] if self._flavors is None else [(("flavor", group), self._flavor_rank)]
         if pods.required_topology is not None:
             name = ("all", group if pods.together is not None else pods.name)
             whole.append((name, layout.level(pods.required_topology).of))
@@ -419,14 +424,11 @@ class _Search:
                     chosen[name] = (int(of[columns[0]]), 1)
         return chosen
 
-    def _flavors(self) -> tuple[str, ...]:
-        return tuple(self._trial.tree.flavors(self._queue))
-
     def _flavor_ranks(self) -> Codes:
         """(N,) place of each node's flavor among those of the queue; -1: it may not be used. Without flavors: 0."""
-        ranks = {flavor: rank for rank, flavor in enumerate(self._flavors())}
-        if not ranks:
+        if self._flavors is None:
             return np.zeros(len(self._trial.table), np.int64)
+        ranks = {flavor: rank for rank, flavor in enumerate(self._flavors)}
         return np.array([ranks.get(flavor, -1) for flavor in self._trial.layout.flavors], np.int64)
 
     # ── why not ─────────────────────────────────────────────────────────────────────────────────────────────────

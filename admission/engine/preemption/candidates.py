@@ -110,7 +110,9 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     core: tuple[HeldAdmission, ...] = ()
     #: What the eviction costs besides the lost work. Elastic parts share that of the gang: it is disturbed once.
     disturbance: int = _DISTURBANCE
-    #: Work lost (size × seconds since the last checkpoint) and the disturbance itself.
+    #: Size × seconds since the last checkpoint.
+    lost_work: int = 0
+    #: What the eviction costs, as the policy of its queue says (``VictimCostPolicy``).
     cost: int = 0
     #: Its wish not to be evicted counts inside its queue, and not for other queues: it holds lent quota.
     protected_in_queue: bool = False
@@ -123,13 +125,13 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     keeps_for_a_time: bool = False
 
     def follow(self, now: int) -> None:
-        """Bring the cost and the protection up to date."""
-        interval, cost = self.workload.checkpoint_interval, self.disturbance
+        """Bring the lost work and the protection up to date."""
+        interval, work = self.workload.checkpoint_interval, 0
         for held in self.admissions:
             lost = now - held.admission.opened_at
             if lost > 0:
-                cost += held.size * (lost % interval if interval else lost)
-        self.cost, self.protected_in_queue = cost, False
+                work += held.size * (lost % interval if interval else lost)
+        self.lost_work, self.protected_in_queue = work, False
         self.rests = self.evictable_from > now
         self.keeps_quota, self.keeps_for_a_time = False, self.reclaimable_from > now
 

@@ -105,9 +105,8 @@ class RunningWorkloads:
             allowed = [*candidates[:-1]] if key in protection.resting else [*candidates]
             if allowed and key not in protection.kept:
                 found.of_queue.setdefault(allowed[-1].queue, []).extend(allowed)
-        for allowed in found.of_queue.values():
-            for candidate in allowed:
-                candidate.follow(snapshot.now)
+        for queue, allowed in found.of_queue.items():
+            self._price(queue, allowed, snapshot.now)
         for key in keeping_quota(snapshot, self._open_admissions, self._tree):
             for candidate in changing[key] if key in changing else self._running.get(key, ()):
                 candidate.keeps_quota = True
@@ -115,6 +114,14 @@ class RunningWorkloads:
             for candidate in changing[key] if key in changing else self._running[key]:
                 candidate.protected_in_queue = True
         return found
+
+    def _price(self, queue: QueueName, candidates: Sequence[Candidate], now: int) -> None:
+        """Bring candidates of a queue up to date, with what evicting each costs."""
+        for candidate in candidates:
+            candidate.follow(now)
+        costs = self._tree.policies(queue).victim_cost.costs(candidates, now)
+        for candidate, cost in zip(candidates, costs, strict=True):
+            candidate.cost = cost
 
     def protection(
         self, running: Sequence[Candidate], usage: Usage, now: int, found: VictimCandidates

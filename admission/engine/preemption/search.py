@@ -16,6 +16,7 @@ from admission.engine.nodes.table import Mask
 from admission.engine.pending.waiting_time import starves_at, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers, is_extended_resource, takes_of
+from admission.engine.placement.policy_answers import flavors_to_try
 from admission.engine.preemption.candidate_arrays import CandidateMask
 from admission.engine.preemption.candidates import most_alike
 from admission.engine.preemption.context import FailedRequest, PreemptionContext
@@ -153,7 +154,10 @@ def searches_by_flavor(
     )
     layout, takes = context.trial.layout, takes_of(workload, need.minimum)
     searches = []
-    for flavor in context.trial.tree.flavors(workload.queue) or (NO_FLAVOR,):
+    flavors: Sequence[FlavorName] = (NO_FLAVOR,)
+    if context.trial.tree.flavors(workload.queue):
+        flavors = flavors_to_try(context.trial, workload, [hardest])
+    for flavor in flavors:
         mask = layout.allowed(hardest.nodes)
         if flavor != NO_FLAVOR:
             mask = mask & layout.of_flavor(flavor)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
+import msgspec
 from pydantic import Field, StrictInt
 
 from queues.api.metadata import LabelSelector, ObjectMeta
@@ -19,7 +20,7 @@ from queues.api.model import (
     Text,
     Time,
 )
-from queues.api.names import SCHEDULING_VOLCANO
+from queues.api.names import RETRY, SCHEDULING_VOLCANO
 from queues.api.quota.loans import MOST_LOANS, loans_of
 from queues.api.reading.user_values import MOST_LIMITS, duration, is_label_key, resource_problem
 from queues.api.types.volcano_job import Whole
@@ -39,6 +40,8 @@ CLOSED_BY_PARENT: Final = "ClosedByParent"
 #: Flavors with limits of their own, and users and groups that administer a queue.
 MOST_FLAVORS: Final = 64
 MOST_ADMINS: Final = 256
+#: Policies that a queue states parameters of.
+MOST_PARAMETERS: Final = 16
 
 
 class QueueState(StrEnum):
@@ -76,8 +79,15 @@ NamespacedName = Annotated[Text, Field(pattern=r"^[a-z0-9][a-z0-9.-]*/[a-z0-9][a
 NextOrStop = Literal["try-next", "stop"]
 
 
+#: Name of a policy: Muster's own, or a plug-in.
+PolicyName = Annotated[Text, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
+
+
 class FlavorChoice(Model):
-    """Whether a workload tries the next flavor before it borrows, or before it preempts, in the current one."""
+    """Which flavors a workload tries, and whether it tries the next one before it borrows, or preempts, in this one."""
+
+    #: The policy that orders them: ``as-listed``, ``cheapest``, or a plug-in.
+    by: PolicyName | None = None
 
     #: Before it borrows in the current flavor.
     before_borrowing: NextOrStop | None = None
@@ -101,6 +111,8 @@ class PreemptionPolicy(Model):
     reclaim: Literal["never", "lower-priority", "any"] | None = None
     #: Also while the queue uses more than its own share.
     borrow_while_preempting: BorrowWhilePreempting | None = None
+    #: The policy that says what it costs to evict work of this queue: ``lost-work``, or a plug-in.
+    cost: PolicyName | None = None
 
 
 class StarvationPolicy(Model):
@@ -152,12 +164,19 @@ class ProvisioningPolicy(Model):
 class QueuePolicySpec(Model):
     """How a queue is served. An absent field is inherited from the parent queue; at the top it has Muster's default."""
 
-    #: The order in which workloads are considered.
-    order: Literal["fifo", "strict-fifo", "priority", "shortest", "round-robin"] | None = None
+    #: The order in which workloads are considered: ``fifo``, ``strict-fifo``, ``priority``, ``shortest``,
+    #: ``round-robin``, or a plug-in.
+    order: PolicyName | None = None
     #: Points of priority per hour of waiting.
     ageing_per_hour: Count | None = None
-    #: Whether nodes are filled, or pods are spread.
-    placement: Literal["pack", "spread"] | None = None
+    #: Whether nodes are filled (``pack``), or pods are spread (``spread``); or a plug-in.
+    placement: PolicyName | None = None
+    #: Parameters of the policies that this queue names, by their names.
+    parameters: Annotated[dict[PolicyName, Whole], Field(max_length=MOST_PARAMETERS)] = Field(
+        default_factory=dict
+    )
+    #: While a plug-in cannot be used: ``hold`` admits nothing, ``default`` has Muster's own policy serve.
+    on_plugin_failure: Literal["hold", "default"] | None = None
     #: Past use counts in the share of the queue, and fades with this half-life; 0: it does not count.
     usage_half_life: Duration | None = None
     #: When the next flavor is tried.
@@ -375,6 +394,12 @@ class QueueDocument(Model):
             order=policy.order,
             ageing_per_hour=policy.ageing_per_hour,
             placement=policy.placement,
+            plugin_parameters={
+                name: msgspec.json.encode(each, order="deterministic").decode()
+                for name, each in sorted(policy.parameters.items())
+            },
+            on_plugin_failure=policy.on_plugin_failure,
+            retry=self.metadata.annotations.get(RETRY, ""),
             paused=bool(policy.paused),
             closed=self.metadata.name != ROOT and self.status.is_closed(),
             broken=broken,
@@ -437,6 +462,8 @@ def _policy(spec: QueuePolicySpec) -> DomainPolicy:
         usage_half_life=duration(spec.usage_half_life),
         before_borrowing=choice.before_borrowing,
         before_preempting=choice.before_preempting,
+        victim_cost=preemption.cost,
+        flavors_by=choice.by,
     )
 
 

@@ -11,8 +11,11 @@ from queues.api.types.queue import FlavorLimits, QueueDocument
 from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.loan_rules import loan_violations
 from queues.api.validation.violations import Violation, in_order, limit_violations, selector_violations
+from queues.plugins.interface import PolicySort
+from queues.plugins.registry import known_policies, names_of
 from queues.quota.queue import MOST_LEVELS, ROOT, path_below_root
 from queues.quota.queue import Queue as DomainQueue
+from queues.quota.queue_policies import parameter_problems
 from queues.resources import Resources, show
 from queues.text_format import counted
 from queues.workload import QueueName
@@ -41,11 +44,37 @@ def queue_violations(queue: QueueDocument, known: Known = NOTHING_KNOWN) -> list
     found += _access(queue)
     found += loan_violations(queue, queues)
     found += _provisioning(queue)
+    found += _policies(queue)
     if queue.metadata.name == ROOT:
         found += _root(queue)
     elif queues is not None and all(violation.tolerable for violation in found):
         found += _tree(queue.to_domain(), queues)
     return found
+
+
+def _policies(queue: QueueDocument) -> Iterator[Violation]:
+    """Policies that this process lacks, and parameters that a policy refuses."""
+    policy, known = queue.spec.policy, known_policies()
+    named = {
+        PolicySort.ORDER: policy.order,
+        PolicySort.PLACEMENT: policy.placement,
+        PolicySort.VICTIM_COST: None if policy.preemption is None else policy.preemption.cost,
+        PolicySort.FLAVORS: None if policy.flavor_choice is None else policy.flavor_choice.by,
+    }
+    for sort, name in named.items():
+        if name is None or (name in known and not known[name].why_not(sort)):
+            continue
+        expected = (
+            f"one of {', '.join(names_of(sort))}, or a plug-in that Muster's image has; until it has it, "
+        )
+        expected += "policy.onPluginFailure says what becomes of work"
+        if name in known:
+            expected = f"a policy that can be used: {known[name].why_not(sort)}"
+        yield Violation(f"spec.{sort}", excerpt(name), expected, tolerable=True)
+    stated = queue.to_domain()
+    for name, problem in parameter_problems(stated):
+        found = excerpt(policy.parameters[name])
+        yield Violation(f"spec.policy.parameters.{name}", found, problem, may_stay=True)
 
 
 def queue_deletion_violations(name: str, queues: Mapping[str, DomainQueue]) -> list[Violation]:

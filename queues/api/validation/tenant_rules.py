@@ -66,6 +66,7 @@ _RESERVED: Final[tuple[tuple[str, Callable[[QueueSpec], object]], ...]] = (
         "spec.policy.preemption.borrowWhilePreempting",
         lambda spec: spec.policy.preemption and spec.policy.preemption.borrow_while_preempting,
     ),
+    ("spec.policy.preemption.cost", lambda spec: spec.policy.preemption and spec.policy.preemption.cost),
     ("spec.policy.starvation", lambda spec: spec.policy.starvation),
     ("spec.policy.health", lambda spec: spec.policy.health),
 )

@@ -13,6 +13,7 @@ from sqlalchemy import delete, exists, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from queues.plugins.registry import PluginSetAside
 from queues.quota.posting import Move, QueueAccount, balance_all
 from queues.quota.queue import ROOT, WAS_REMOVED, Limits, Queue
 from queues.quota.tree import QueueTree
@@ -37,7 +38,15 @@ _VERSIONS = JsonRows(
     *queues.c["problem", "present"],
 )
 #: Fields of a queue that say how its workloads are served.
-_SERVED = ("order", "ageing_per_hour", "max_run_time", "policy")
+_SERVED = (
+    "order",
+    "ageing_per_hour",
+    "max_run_time",
+    "policy",
+    "placement",
+    "plugin_parameters",
+    "on_plugin_failure",
+)
 
 _differ = (
     upsert_rows(queues, _VERSIONS)
@@ -64,6 +73,16 @@ async def store_versions(tx: AsyncConnection, changed: Sequence[QueueVersion]) -
     ]
     if versions:
         await tx.execute(_STORE_VERSIONS, _VERSIONS.rows(versions))
+
+
+async def record_set_aside(
+    tx: AsyncConnection, term: Term, queue: QueueName, plugins: Sequence[PluginSetAside]
+) -> None:
+    """These plug-ins of a queue are set aside, and no others. Raises Fenced."""
+    await check_term(tx, term)
+    await tx.execute(
+        update(queues).where(queues.c.name == queue).values(plugins_set_aside=to_builtins(list(plugins)))
+    )
 
 
 async def store_removals(tx: AsyncConnection, gone: Sequence[QueueName]) -> None:

@@ -25,13 +25,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import CTE
 
 from queues.admissions import LastEviction
-from queues.order.policies import PATIENCE
+from queues.plugins.interface import PATIENCE
 from queues.quota.queue import ROOT
 from queues.read_api import bodies
 from queues.read_api.quantities import facts_with_quantities, quantities
 from queues.reason_codes import NEVER
 from queues.sql.read.last_evictions import comes_first, last_evictions
-from queues.sql.read.rows import OrderTerms, PendingPage, PlaceInQueue, Seen
+from queues.sql.read.rows import PendingPage, PlaceInQueue, QueueOrder, Seen
 from queues.sql.read.world import key_of, seconds_of
 from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, one_of, same
 from queues.sql.tables import admissions, backoffs, reasons, workloads
@@ -62,7 +62,7 @@ _TERMS: Final = UnnestRows(
     unknown_run=NUMBER,
     small_first=NUMBER,
 )
-#: Its columns besides the queue.
+#: Its columns besides the queue, as ``QueueOrder.numbers`` has them.
 _FACTORS: Final = ("by_created", "by_priority", "most_priority", "by_run", "unknown_run", "small_first")
 #: What never fits is in no workload's way: it comes after all that is in line.
 _RANK: Final = ("never_fits", "joins", "urgency", "precedence", "arrival")
@@ -117,7 +117,7 @@ def shown_time(seconds: int) -> str | None:
 
 async def pending(
     tx: AsyncConnection,
-    order: Mapping[QueueName, OrderTerms],
+    order: Mapping[QueueName, QueueOrder],
     *,
     queues: Collection[QueueName] | None = None,
     seen: Seen | None = None,
@@ -162,7 +162,7 @@ async def pending(
 
 async def place_in_queue(
     tx: AsyncConnection,
-    order: Mapping[QueueName, OrderTerms],
+    order: Mapping[QueueName, QueueOrder],
     queue: QueueName,
     key: WorkloadKey,
     *,
@@ -204,11 +204,11 @@ async def _lines(
     return tuple(waiting_body(rows[key], evictions, position) for key, position in places)
 
 
-def _waiting(order: Mapping[QueueName, OrderTerms], which: ColumnElement[bool] | None) -> CTE:
+def _waiting(order: Mapping[QueueName, QueueOrder], which: ColumnElement[bool] | None) -> CTE:
     """The narrow rows of waiting workloads, with what they are ordered by."""
-    other = order.get(ROOT, OrderTerms())
+    other = zip(_FACTORS, order.get(ROOT, QueueOrder()).numbers(), strict=True)
     by_created, by_priority, most_priority, by_run, unknown_run, small_first = (
-        func.coalesce(_TERMS.c[name], literal(int(getattr(other, name)), NUMBER)) for name in _FACTORS
+        func.coalesce(_TERMS.c[name], literal(number, NUMBER)) for name, number in other
     )
     since = func.coalesce(func.nullif(backoffs.c.waiting_since, 0), workloads.c.created)
     run_time = func.least(func.coalesce(workloads.c.run_time, unknown_run), _MOST_SECONDS)
@@ -239,10 +239,8 @@ def _placed(rows: CTE) -> CTE:
     return select(*columns, position.label("position")).cte("placed")
 
 
-def _given(order: Mapping[QueueName, OrderTerms]) -> dict[str, list[object]]:
-    return _TERMS.rows(
-        [(queue, *(int(getattr(each, name)) for name in _FACTORS)) for queue, each in order.items()]
-    )
+def _given(order: Mapping[QueueName, QueueOrder]) -> dict[str, list[object]]:
+    return _TERMS.rows([(queue, *each.numbers()) for queue, each in order.items()])
 
 
 def may_see(columns: Any, seen: Seen | None) -> ColumnElement[bool]:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from queues.plugins.interface import OrderTerms
 from queues.quota.queue import HIGHEST_USER_PRIORITY, Queue
 from queues.read_api import bodies
 from queues.workload import QueueName
@@ -69,18 +70,24 @@ class UserLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderTerms:
-    """What the order of a queue is made of: urgency = Σ factor × column, smaller is earlier."""
+class QueueOrder:
+    """By what positions in a queue are counted."""
 
-    by_created: int = 0
-    by_priority: int = 0
+    terms: OrderTerms = field(default_factory=OrderTerms)
     #: The highest priority that counts.
     most_priority: int = HIGHEST_USER_PRIORITY
-    by_run: int = 0
-    #: Seconds that count where no run time is declared.
-    unknown_run: int = 0
-    #: Of equal urgency large workloads give way to small ones.
-    small_first: bool = False
+
+    def numbers(self) -> tuple[int, ...]:
+        """The same as one row: the factors, and what goes with them."""
+        terms = self.terms
+        return (
+            terms.by_created,
+            terms.by_priority,
+            self.most_priority,
+            terms.by_run_time,
+            terms.unknown_run_time,
+            int(terms.small_first),
+        )
 
 
 class KindIn(NamedTuple):

@@ -99,6 +99,9 @@ def _served(row: Row[Any]) -> Queue:
         ageing_per_hour=row.served.get("ageing_per_hour"),
         max_run_time=row.served.get("max_run_time"),
         policy=convert(row.served.get("policy", {}), QueuePolicy),
+        placement=row.served.get("placement"),
+        plugin_parameters=row.served.get("plugin_parameters", {}),
+        on_plugin_failure=row.served.get("on_plugin_failure"),
     )
 
 

@@ -24,6 +24,7 @@ from queues.admissions import (
 )
 from queues.kind_names import KindName
 from queues.plan import Reason
+from queues.plugins.registry import PluginSetAside
 from queues.read_api.quantities import facts_with_quantities
 from queues.reason_codes import ReasonCode
 from queues.sql.leadership import CONTROLLER
@@ -217,6 +218,14 @@ async def load_world(
         reasons=await _reasons(tx, shared),
         queues=frozenset(await tx.scalars(select(queues.c.name).where(queues.c.present))),
         parents={row.name: row.parent for row in await tx.execute(select(*queues.c["name", "parent"]))},
+        plugins_set_aside={
+            row.name: msgspec.convert(row.plugins_set_aside, tuple[PluginSetAside, ...])
+            for row in await tx.execute(
+                select(*queues.c["name", "plugins_set_aside"]).where(
+                    func.jsonb_array_length(queues.c.plugins_set_aside) > 0
+                )
+            )
+        },
         nodes=frozenset(await tx.scalars(select(nodes.c.name))),
         recreations=tuple(
             [

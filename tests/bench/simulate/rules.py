@@ -10,6 +10,9 @@ from typing import Final
 from admission.replay.fingerprint import fingerprint
 from queues.quota.queue import ROOT, Queue, QueuePolicy
 from queues.workload import QueueName
+from tests.plugin_in_place import serve_in_place, tested_plugin
+
+serve_in_place()
 
 #: Longer than any trace: never.
 NEVER_SECONDS: Final = 10**9
@@ -37,4 +40,5 @@ def under(root: Queue, queues: Mapping[QueueName, Queue], seed: int | None = Non
 def configuration(root: Queue) -> str:
     """What decides a simulation: the hash of the engine, and of the rules that ``root`` states."""
     stated = (asdict(root.policy), root.order, root.placement, root.ageing_per_hour)
-    return f"{fingerprint()}-{sha256(json.dumps(stated).encode()).hexdigest()[:8]}"
+    hashed = f"{fingerprint()}-{sha256(json.dumps(stated).encode()).hexdigest()[:8]}"
+    return f"{hashed}-{tested}" if (tested := tested_plugin()) else hashed

@@ -205,6 +205,7 @@ _TRUE_IF: Final[Mapping[str, _Holds]] = {
     "NotItsPod": _never,
     "OtherGates": _has_other_gates,
     "PendingLimit": _is_above_pending_limit,
+    "PluginNotUsable": _never,
     "PodGroupMissing": _never,
     "QueueBroken": _is_broken,
     "QueueClosed": _is_closed,

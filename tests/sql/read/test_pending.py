@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
-from admission.web.overview import order_terms, policies
+from admission.web.overview import policies, queue_orders
 from queues.order.policies import LineEntry, devices, rank
 from queues.plan import Reason
 from queues.quota.queue import ROOT
@@ -21,13 +21,13 @@ from queues.sql.observed.rows import Description
 from queues.sql.read import views
 from queues.sql.read.names import names_like
 from queues.sql.read.pending import pending, place_in_queue
-from queues.sql.read.rows import OrderTerms, PendingPage, Seen
+from queues.sql.read.rows import PendingPage, QueueOrder, Seen
 from queues.sql.tables import backoffs
 from queues.workload import PodSet, QueueName, Workload
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, documented, gang, key, queue
 from tests.tables import with_rows
 
-NO_TERMS: dict[QueueName, OrderTerms] = {}
+NO_TERMS: dict[QueueName, QueueOrder] = {}
 
 
 async def described(harness: LedgerHarness, *descriptions: Description) -> None:
@@ -43,7 +43,7 @@ def description(name: str, *, namespace: str = "ns", queue: str = "a", **more: A
 
 async def page(
     muster: Database,
-    order: dict[QueueName, OrderTerms] | None = None,
+    order: dict[QueueName, QueueOrder] | None = None,
     *,
     seen: Seen | None = None,
     namespace: str | None = None,
@@ -111,7 +111,7 @@ async def test_postgres_sorts_as_the_engine_tries(
                 )
         tree = policies(await views.queue_overview(tx))
 
-    found = await page(muster, order_terms(tree))
+    found = await page(muster, queue_orders(tree))
 
     assert [name for name, _ in names(found)] == in_engine_order(tree, drawn)
     assert [position for _, position in names(found)] == list(range(1, 41))
@@ -207,7 +207,7 @@ async def test_numbers_beyond_any_machine_are_sorted_too(muster: Database) -> No
         description("small", devices=1, run_time=1),
     )
     async with muster.transaction() as tx:
-        terms = order_terms(policies(await views.queue_overview(tx)))
+        terms = queue_orders(policies(await views.queue_overview(tx)))
 
     assert names(await page(muster, terms)) == [("small", 1), ("huge", 2)]
 

@@ -40,6 +40,7 @@ VALUES: Final = {
     names.TOGETHER: "a",
     names.BALANCED: "true",
     names.RUN_TIME: "1h",
+    f"{names.HINTS}/*": "x",
     names.CHECKPOINT_INTERVAL: "1h",
     names.MIN_RUN_TIME: "1h",
     names.RETRY: "1",

@@ -73,11 +73,12 @@ USED: dict[type[BaseModel], dict[str, str]] = {
     QueueDocument: {
         "queues/quota/effective_limits.py": "parent",
         "queues/quota/tree.py": "weight capability reclaimable guarantee deserved flavors flavors.guarantee "
-        "flavors.deserved flavors.capability policy policy.ageingPerHour policy.placement policy.order "
+        "flavors.deserved flavors.capability policy policy.ageingPerHour policy.usageHalfLife "
         "policy.paused policy.maxPriority policy.preemption.borrowWhilePreempting.maxPriority access.maxGang "
         "access.maxPerUser access.namespaceSelector",
-        # Parts that only hold others.
-        "queues/api/types/queue.py": "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
+        # Parts that only hold others, and names of fields that the domain calls otherwise.
+        "queues/api/types/queue.py": "policy.preemption.cost policy.flavorChoice.by policy.parameters "
+        "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
         "policy.preemption.borrowWhilePreempting policy.starvation policy.health policy.health.recovery access "
         "policy.provisioning",
         "queues/quota/loans.py": "loans.to loans.flavor loans.until",
@@ -90,7 +91,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "admission/node_recovery/jobs.py": "policy.health.recovery.job policy.health.recovery.verifyJob",
         "admission/world/nodes.py": "policy.health.recovery.maxNodesOut",
         "queues/order/line.py": "priority",
-        "queues/order/policies.py": "policy.usageHalfLife",
+        "queues/quota/queue_policies.py": "policy.order policy.placement policy.onPluginFailure",
         "admission/engine/placement/flavors.py": "policy.flavorChoice.beforeBorrowing "
         "policy.flavorChoice.beforePreempting",
         "admission/engine/preemption/rules.py": "policy.preemption.withinQueue policy.preemption.reclaim",

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from queues.order.policies import PATIENCE, LineEntry, devices, rank
+from queues.order.policies import LineEntry, devices, rank
+from queues.plugins.interface import PATIENCE
 from queues.quota.queue import ROOT, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.resources import Resources

@@ -136,8 +136,8 @@ def test_policies_are_inherited_from_the_nearest_who_has_one() -> None:
     below = Queue(name=QueueName("a1"), parent=QueueName("a"), order="strict-fifo", max_gang=8)
     built = tree(top, below)
     name = QueueName("a1")
-    assert built.order(name) == "strict-fifo"
-    assert built.placement(name) == "spread"
+    assert built.order(name).name == "strict-fifo"
+    assert built.policies(name).placement.name == "spread"
     assert built.ageing_per_hour(name) == 5
     assert built.max_gang(name) == ("a1", 8)
 

@@ -8,6 +8,7 @@ import pytest
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.placement.domain_search import DomainQuery, assign_nodes
+from queues.plugins.built_in import Spread
 from queues.resources import Resources
 from queues.workload import NodeFilter, NodeName, Requirement, Taint, Toleration
 from tests.builders.decided_work import a_node
@@ -151,4 +152,9 @@ def test_the_tightest_place_that_holds_all(
 
 
 def test_spread_puts_pods_evenly_onto_nodes() -> None:
-    assert placed(racks(2, 2), [1, 8, 8, 8], 7, spread=True) == {"r0-0": 1, "r0-1": 2, "r1-0": 2, "r1-1": 2}
+    assert placed(racks(2, 2), [1, 8, 8, 8], 7, placement=Spread()) == {
+        "r0-0": 1,
+        "r0-1": 2,
+        "r1-0": 2,
+        "r1-1": 2,
+    }

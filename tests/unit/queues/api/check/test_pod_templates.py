@@ -158,7 +158,7 @@ def test_a_suspended_job_that_nobody_would_resume_is_a_warning(labels: dict[str,
 
 def test_one_wrong_field_of_a_queue_hides_no_other(golden: Any) -> None:
     spec = {
-        "policy": {"order": "lifo"},
+        "policy": {"order": "last in"},
         "capability": {"cpu": "eight"},
         "deserverd": {},
         "dequeueStrategy": "fifo",

@@ -1,0 +1,64 @@
+"""What the policies of a workload's queue (``queues.plugins``) say about nodes and flavors for its pods."""
+
+from collections.abc import Sequence
+
+from admission.engine.nodes.table import Amounts, Mask
+from admission.engine.trial import Trial
+from queues.plugins.interface import MOST_SCORE, PlacementNodes, PodsRequest
+from queues.workload import FlavorName, PodSet, Workload
+
+
+def flavors_to_try(trial: Trial, workload: Workload, sets: Sequence[PodSet]) -> tuple[FlavorName, ...]:
+    """Flavors of the queue that all of these pod sets may use, in the order to try; empty: none.
+
+    For a queue with flavors: one without uses any node.
+    """
+    queue, growth = workload.queue, trial.layout.growth
+    policy, listed = trial.tree.policies(queue).flavors_by, trial.tree.flavors(queue)
+    answers = [policy.order(_request(workload, pods), listed, growth) for pods in sets]
+    if len(answers) == 1:
+        return answers[0]
+    return tuple(flavor for flavor in answers[0] if all(flavor in each for each in answers[1:]))
+
+
+def filtered(trial: Trial, workload: Workload, pods: PodSet) -> Mask | None:
+    """(N,) nodes that the placement of the queue lets these pods use; None for all."""
+    policy = trial.tree.policies(workload.queue).placement
+    if not policy.filters:
+        return None
+    return policy.filter(_request(workload, pods), _nodes(trial))
+
+
+def node_scores(trial: Trial, workload: Workload, pods: PodSet) -> Amounts | None:
+    """(N,) nodes with the highest are taken first: by preferred affinity, then as the placement of the queue says.
+
+    None if nothing is preferred.
+    """
+    wished, policy = trial.layout.score(pods.prefers), trial.tree.policies(workload.queue).placement
+    if not policy.scores:
+        return wished
+    score = policy.score(_request(workload, pods), _nodes(trial))
+    return score if wished is None else wished * (MOST_SCORE + 1) + score
+
+
+def _request(workload: Workload, pods: PodSet) -> PodsRequest:
+    return PodsRequest(queue=workload.queue, priority=workload.priority, pods=pods, hints=workload.hints)
+
+
+def _nodes(trial: Trial) -> PlacementNodes:
+    layout, table = trial.layout, trial.table
+    labels = [layout.labels.of(column) for column in range(len(layout.names))]
+    return PlacementNodes(
+        layout.names,
+        labels,
+        layout.flavors,
+        table.resources,
+        _read_only(table.allocatable),
+        _read_only(trial.free),
+    )
+
+
+def _read_only(amounts: Amounts) -> Amounts:
+    view = amounts.view()
+    view.flags.writeable = False
+    return view
