@@ -19,3 +19,6 @@ KUEUE_PREFERRED: Final = "kueue.x-k8s.io/podset-preferred-topology"
 KUEUE_SLICE_LEVEL: Final = "kueue.x-k8s.io/podset-slice-required-topology"
 KUEUE_SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
 KUEUE_TOGETHER: Final = "kueue.x-k8s.io/podset-group-name"
+#: Annotations of a Job: how many of its pods start together at least, and whether it may get more while it runs.
+KUEUE_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
+KUEUE_ELASTIC: Final = "kueue.x-k8s.io/elastic-job"

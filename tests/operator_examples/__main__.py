@@ -12,7 +12,8 @@ refuses them. What is not run is named with the reason of ``muster check``.
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
@@ -31,10 +32,15 @@ from queues.api.api_resources import (
     NAMESPACES,
     NODES,
     PODS,
+    PRIORITY_CLASSES,
     QUEUES,
     RESOURCE_SLICES,
+    SERVICE_ACCOUNTS,
     TOPOLOGIES,
     VOLCANO_JOBS,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    ApiResource,
 )
 from queues.api.kueue_names import KUEUE_QUEUE
 from queues.api.names import (
@@ -75,9 +81,16 @@ _EXTENDED: Final = "example.com/gpu"
 _MORE: Final = {
     "nvidia.com/gpucores": "800",
     "nvidia.com/gpumem": "81920",
-    "ephemeral-storage": "1Ti",
+    "ephemeral-storage": "4Ti",
+    "memory": "4Ti",
     _EXTENDED: "8",
 }
+#: How much nodes with labels of an example have of each device that it asks for, and how many there are at most.
+_MANY: Final = "64"
+_MOST_NODES: Final = 64
+#: A volume that is there.
+_ACCESS: Final = {"accessModes": ["ReadWriteMany"], "storageClassName": "none"}
+_CLAIM: Final = {"spec": {"resources": {"requests": {"storage": "1Gi"}}, **_ACCESS}}
 #: Part of the names of files that are to be refused.
 _REFUSED: Final = "webhook-deny"
 #: Kinds that are created beside what is queued.
@@ -220,9 +233,51 @@ class Example:
                 self._pause(queue, paused=True)
             else:
                 self._api.create(QUEUES.path(), _queue(queue))
-        for index, labels in enumerate(_node_selectors(self._documents)):
-            shape = NodeShape(gpus=8, labels=tuple(labels.items()))
-            self._api.create(NODES.path(), node(index, shape, f"{self._namespace}-selected"))
+        for index, document in enumerate(self._documents):
+            for number, labels in enumerate(_said("nodeSelector", document)):
+                self._make_nodes(f"{self._namespace}-{index}-{number}", labels, document)
+        self._make_what_pods_name()
+
+    def _make_nodes(self, prefix: str, labels: Mapping[str, str], document: Document) -> None:
+        """Nodes with these labels and all that the object asks for."""
+        said = (*_said("requests", document), *_said("limits", document))
+        amounts = [each for each in said if isinstance(each, dict)]
+        more = _MORE | {name: _MANY for each in amounts for name in each if "/" in name}
+        shape = NodeShape(gpus=8, labels=tuple(labels.items()))
+        for index in range(max(1, min(pods_expected(document), _MOST_NODES))):
+            made = node(index, shape, prefix)
+            for field in ("capacity", "allocatable"):
+                made["status"][field] |= more
+            self._api.create(NODES.path(), made)
+
+    def _make_what_pods_name(self) -> None:
+        """Accounts and classes without which no pod is created, and volumes without which none is bound."""
+        for resource, field, content in (
+            (SERVICE_ACCOUNTS, "serviceAccountName", {}),
+            (PRIORITY_CLASSES, "priorityClassName", {"value": 1}),
+            (VOLUME_CLAIMS, "claimName", _CLAIM),
+        ):
+            own = {each["metadata"].get("name") for each in self._documents if each["kind"] == resource.kind}
+            for name in set(_said(field, self._documents)) - own:
+                self._make(resource, name, content)
+
+    def _make(self, resource: ApiResource, name: str, content: Document) -> None:
+        if resource is VOLUME_CLAIMS:
+            volume = f"{self._namespace}-{name}"
+            claim = {"namespace": self._namespace, "name": name}
+            spec = {"capacity": {"storage": "1Gi"}, "hostPath": {"path": "/"}, "claimRef": claim, **_ACCESS}
+            self._make(VOLUMES, volume, {"spec": spec})
+            content = {"spec": {**content["spec"], "volumeName": volume}}
+        head = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
+        self._create(resource.path(self._namespace if resource.namespaced else None), {**head, **content})
+
+    def _create(self, path: str, document: Document) -> None:
+        """Create what may be there already, or be of the system."""
+        try:
+            self._api.create(path, document)
+        except ApiError as error:
+            if error.facts["status"] not in (403, 409):
+                raise
 
     def _queue_of(self, document: Document) -> str:
         """The queue that an object waits in; "": it does not wait."""
@@ -329,7 +384,13 @@ def _documents(file: Path) -> Iterator[Document]:
 
 
 def _read(file: Path) -> Iterator[Document]:
-    for document in yaml.safe_load_all(file.read_text()):
+    """The objects of a file, up to what is no YAML."""
+    with suppress(yaml.YAMLError):
+        yield from _objects(yaml.safe_load_all(file.read_text()))
+
+
+def _objects(documents: Iterable[Any]) -> Iterator[Document]:
+    for document in documents:
         if isinstance(document, dict) and "kind" in document:
             document.setdefault("metadata", {}).pop("namespace", None)
             _limit(document)
@@ -366,12 +427,12 @@ def _queue_named(document: Document) -> str:
     return DEFAULT_QUEUE if is_volcano else ""
 
 
-def _node_selectors(value: Any) -> Iterator[Mapping[str, str]]:
-    """All node selectors of pod templates in a value."""
+def _said(field: str, value: Any) -> Iterator[Any]:
+    """What is said in all fields of a name, wherever they are."""
     if isinstance(value, dict):
-        yield from (found for key, found in value.items() if key == "nodeSelector" and found)
+        yield from (found for key, found in value.items() if key == field and found)
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _node_selectors(each)
+        yield from _said(field, each)
 
 
 def _queue(name: str) -> Document:

@@ -151,7 +151,12 @@ def _of_leader_worker_set(document: Document) -> list[Document]:
     """The leaders. The workers of each are a StatefulSet, owned by the leader's pod."""
     name, spec = document["metadata"]["name"], document["spec"]
     shape = spec["leaderWorkerTemplate"]
-    template = shape.get("leaderTemplate") or shape["workerTemplate"]
+    template = dict(shape.get("leaderTemplate") or shape["workerTemplate"])
+    # As the StatefulSet of the leaders has them.
+    claims = [
+        {"name": each["metadata"]["name"], "emptyDir": {}} for each in shape.get("volumeClaimTemplates", ())
+    ]
+    template["spec"] = {**template["spec"], "volumes": [*template["spec"].get("volumes", ()), *claims]}
     groups = range(spec.get("replicas", 1))
     return [_named(f"{name}-{n}", _labelled(template, name, str(n), shape["size"])) for n in groups]
 

@@ -80,6 +80,20 @@ async def test_a_job_waits_in_the_queue_that_its_local_queue_leads_to(switched: 
     assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
 
 
+async def test_a_job_that_may_start_with_fewer_pods_or_grow_may_do_so(switched: GuardedNamespace) -> None:
+    job = kueues_job(annotations=TOPOLOGY)
+    said = {f"{KUEUE}/job-min-parallelism": "2", f"{KUEUE}/elastic-job": "true"}
+    job["metadata"]["annotations"] = said
+    made = await switched.create("jobs", job)
+    job["metadata"] |= {"name": "own", "annotations": {**said, "muster.dev/may-grow": "false"}}
+    own = await switched.create("jobs", job)
+
+    annotations = made["metadata"]["annotations"]
+    assert annotations["scheduling.volcano.sh/group-min-member"] == "2"
+    assert annotations["muster.dev/may-grow"] == "true"
+    assert own["metadata"]["annotations"]["muster.dev/may-grow"] == "false"
+
+
 async def test_a_job_that_is_not_suspended_is(switched: GuardedNamespace) -> None:
     job = kueues_job()
     del job["spec"]["suspend"]
