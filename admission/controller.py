@@ -349,6 +349,7 @@ class Controller:
             retention_lag={} if keeper is None else keeper.lag(),
             unlisted_jobs=0 if unseen is None else unseen.unlisted,
             node_health=None if world is None else world.node_inventory.health(),
+            silent_checks={} if world is None else world.admission_checks.silent(int(time.time())),
         )
 
 

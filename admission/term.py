@@ -37,7 +37,13 @@ from admission.kube.writers.automatic_groups import AutomaticGroups
 from admission.kube.writers.dry_runs import DryRunWriter
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
-from admission.kube.writers.repeated_writes import RepeatedWrites, command_deleted, finalizer_removed
+from admission.kube.writers.repeated_writes import (
+    RepeatedWrites,
+    check_asked,
+    check_withdrawn,
+    command_deleted,
+    finalizer_removed,
+)
 from admission.kube.writers.status import write_root_condition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
@@ -124,6 +130,7 @@ class _Writers:
     dry_runs: DryRunWriter
     finalizers: RepeatedWrites
     commands: RepeatedWrites
+    checks: RepeatedWrites
 
     def problems(self) -> MutableMapping[WorkloadKey, Reason]:
         """What the API server refuses, by workload: a view."""
@@ -134,7 +141,7 @@ class _Writers:
     async def stop(self) -> None:
         """End what is under way."""
         queues = (self.release.queue, self.recreate.queue, self.groups.queue)
-        for each in (*queues, self.jobs, self.dry_runs, self.finalizers, self.commands):
+        for each in (*queues, self.jobs, self.dry_runs, self.finalizers, self.commands, self.checks):
             await each.stop()
 
 
@@ -355,6 +362,7 @@ class LeaderTerm:
             ),
             finalizers=RepeatedWrites(look_again),
             commands=RepeatedWrites(look_again),
+            checks=RepeatedWrites(look_again),
         )
 
     def _note_released(self, ids: Iterable[AdmissionId]) -> None:
@@ -394,6 +402,13 @@ class LeaderTerm:
         if world.commands.awaits_queues():
             statuses.look_at_queues()
         now = int(self._lease.now())
+        questions, surplus = world.admission_checks.questions(), world.admission_checks.surplus()
+        writers.checks.reconcile(
+            (
+                *(check_asked(client, check, each, now) for each in questions),
+                *(check_withdrawn(client, check, each) for each in surplus),
+            )
+        )
         done = world.commands.finished(world.facts, world.volcano_jobs.stored, world.queues, now)
         writers.commands.reconcile(command_deleted(client, check, command) for command in done)
 

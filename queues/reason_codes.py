@@ -33,6 +33,8 @@ class ReasonCode(StrEnum):
     QUEUE_PAUSED = "QueuePaused"
     #: The queue is served by a plug-in that this Muster lacks, or that was set aside.
     PLUGIN_NOT_USABLE = "PluginNotUsable"
+    #: The queue or one above it takes no new work, and the workload was never admitted.
+    QUEUE_ON_HOLD = "QueueOnHold"
     #: The queue or one above it is closed.
     QUEUE_CLOSED = "QueueClosed"
     #: No queue has that name.
@@ -50,6 +52,12 @@ class ReasonCode(StrEnum):
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
     #: Its owner has suspended it.
     ON_HOLD = "OnHold"
+    #: An AdmissionCheck of its queue has not said yes yet.
+    WAITS_FOR_CHECK = "WaitsForCheck"
+    #: An AdmissionCheck of its queue has said no.
+    CHECK_REJECTED = "CheckRejected"
+    #: Its queue lists an AdmissionCheck that does not exist.
+    UNKNOWN_CHECK = "UnknownCheck"
     #: The pods of an earlier admission are not gone yet.
     DRAINING = "Draining"
     #: As Draining, before the workload is considered again.
@@ -206,6 +214,7 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.UNKNOWN_QUEUE,
         ReasonCode.NOT_ALLOWED,
         ReasonCode.QUEUE_PAUSED,
+        ReasonCode.QUEUE_ON_HOLD,
         ReasonCode.QUEUE_CLOSED,
         ReasonCode.PLUGIN_NOT_USABLE,
         ReasonCode.QUEUE_BROKEN,
@@ -214,6 +223,9 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.UNKNOWN_PRIORITY_CLASS,
         ReasonCode.BACKOFF_LIMIT_EXCEEDED,
         ReasonCode.ON_HOLD,
+        ReasonCode.WAITS_FOR_CHECK,
+        ReasonCode.CHECK_REJECTED,
+        ReasonCode.UNKNOWN_CHECK,
         ReasonCode.GANG_TOO_LARGE,
         ReasonCode.RUN_TIME_TOO_LONG,
         ReasonCode.INVALID_SPEC,

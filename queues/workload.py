@@ -506,6 +506,11 @@ class Workload:
         """The kind of the object."""
         return self.key.kind
 
+    @property
+    def was_admitted(self) -> bool:
+        """Whether it was evicted or went back to its queue. One that its owner suspended was not, once more."""
+        return bool(self.evictions or self.not_before)
+
     def gang_size(self) -> int:
         """Pods that start together at least: what the minimums of its pod sets require counts too."""
         return max(self.minimum, sum(pods.minimum for pods in self.pod_sets))

@@ -25,6 +25,8 @@ _PLACES: Final = (
     "admission.cli.plugin.reserve:drain",
     "admission.cli.plugin.reserve:undrain",
     "admission.cli.plugin.job:job",
+    "admission.cli.plugin.hold:hold",
+    "admission.cli.plugin.hold:unhold",
     "admission.cli.plugin.queue:queue",
     "admission.cli.plugin.try_objects:try_",
     "admission.cli.plugin.version:version",
@@ -40,7 +42,7 @@ _PLACES: Final = (
 @click.pass_context
 def kubectl_muster(context: click.Context, /, **given: object) -> None:
     """Show workloads that wait, run or have ended, and why; users, queues and nodes with GPUs; suspend and resume
-    Jobs, close and open queues, reserve and drain nodes.
+    Jobs, hold workloads back, close and open queues, reserve and drain nodes.
 
     Flags come after the plugin's name: `kubectl muster pending -n team`, not `kubectl -n team muster`.
     """

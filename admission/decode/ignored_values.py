@@ -22,6 +22,8 @@ _DURATIONS: Final = {
 }
 #: What counts as yes or no.
 _TRUTHS: Final = ("true", "1", "t", "false", "0", "f")
+_HOLDS: Final = ("true", "suspended", "false")
+_HOLD: Final = "'true', 'suspended' or 'false'"
 #: Characters of a sentence, and sentences of one workload.
 _LONGEST: Final = 240
 MOST_IGNORED: Final = 5
@@ -37,6 +39,9 @@ def ignored_in_metadata(said: Mapping[str, str | None]) -> tuple[str, ...]:
     text = said.get(names.PREEMPTABLE)
     if text is not None and text[:8].lower() not in _TRUTHS:
         found.append(_sentence(names.PREEMPTABLE, text, _TRUTH, "as 'false'"))
+    text = said.get(names.HOLD)
+    if text is not None and text not in _HOLDS:
+        found.append(_sentence(names.HOLD, text, _HOLD, "as 'false'"))
     return tuple(found)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from admission.decode.fields import one
 from admission.decode.ignored_values import ignored_in_metadata
-from admission.facts.pods import NOTHING_SAID, Conduct
+from admission.facts.pods import NOTHING_SAID, Conduct, Hold
 from queues.api import names
 from queues.api.model import LONGEST_SECONDS
 from queues.api.reading.user_values import duration, shortened
@@ -21,7 +21,9 @@ _NAMES: Final = (
     names.PREEMPTABLE,
     names.COOLDOWN_TIME,
     names.RETRY,
+    names.HOLD,
 )
+_HOLDS: Final = {each.value: each for each in Hold}
 _NOTHING: Final[Mapping[str, str]] = {}
 #: Characters.
 _CACHED: Final = 512
@@ -96,6 +98,7 @@ def _conduct(deadline: int | None, texts: tuple[str | None, ...]) -> Conduct:
         preemptable=None if preemptable is None else preemptable[:8].lower() in ("true", "1", "t"),
         cooldown=duration(said[names.COOLDOWN_TIME]) or 0,
         retry=shortened(said[names.RETRY] or ""),
+        hold=_HOLDS.get(said[names.HOLD] or "", Hold.NONE),
         ignored=ignored_in_metadata(said),
     )
     return NOTHING_SAID if conduct == NOTHING_SAID else one(conduct)

@@ -234,7 +234,9 @@ def _is_good(claim: Claim, snapshot: Snapshot, trial: Trial) -> bool:
         return False
     if not (_still_asked(claim, workload) if claim.is_quota_only else workload.obstacle is None):
         return False
-    if tree.paused(claim.queue) is not None or tree.closed(claim.queue) is not None:
+    is_new = not workload.was_admitted and workload.key not in snapshot.holders
+    stops = (tree.paused, tree.closed, *((tree.hold,) if is_new else ()))
+    if any(stop(claim.queue) is not None for stop in stops):
         return False
     if tree.access_refusal(claim.queue, snapshot.labels_of(workload.namespace)) is not None:
         return False

@@ -16,6 +16,7 @@ from queues.plan import Reason
 from queues.quota.access import AccessRefusal
 from queues.quota.queue import RunLimit
 from queues.quota.queue_policies import PluginProblem
+from queues.quota.tree import QueueHold
 from queues.quota.usage import LimitHit, UserLimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
@@ -227,6 +228,13 @@ def plugin_not_usable(queue: QueueName, problem: PluginProblem) -> Reason:
         field=problem.sort.value,
         plugin=problem.plugin,
     )
+
+
+def queue_on_hold(queue: QueueName, hold: QueueHold) -> Reason:
+    """New work is not admitted here or above."""
+    at = "" if hold.queue == queue else f" (at {hold.queue})"
+    message = f"queue {queue} admits no new work{at}: {hold.reason}"
+    return _reason(ReasonCode.QUEUE_ON_HOLD, message, queue=queue, by=hold.queue)
 
 
 def queue_closed(queue: QueueName, by: QueueName) -> Reason:

@@ -186,7 +186,12 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> ChangeBo
             )
         case ReasonCode.DRAINING:
             return _change(SuggestionKind.TIME, f"when the pods of admission {facts['admission']} are gone")
-        case ReasonCode.QUEUE_PAUSED | ReasonCode.QUEUE_CLOSED | ReasonCode.PLUGIN_NOT_USABLE:
+        case (
+            ReasonCode.QUEUE_PAUSED
+            | ReasonCode.QUEUE_CLOSED
+            | ReasonCode.QUEUE_ON_HOLD
+            | ReasonCode.PLUGIN_NOT_USABLE
+        ):
             text = _started_again(snapshot, workload.queue, reason)
         case ReasonCode.NOT_ALLOWED:
             text = f"another queue, or labels of namespace {facts['namespace']} that queue {queue} asks for: "
@@ -227,6 +232,8 @@ def _started_again(snapshot: Snapshot, queue: QueueName, reason: Reason) -> str:
             parts.append(f"queue {each.name} opened again (kubectl muster queue open {each.name})")
         if each.paused:
             parts.append(f"queue {each.name} resumed (kubectl muster queue resume {each.name})")
+        if each.hold is not None:
+            parts.append(f"the hold of queue {each.name} ended (kubectl muster queue unhold {each.name})")
     return listed(parts, len(parts))
 
 
@@ -250,6 +257,8 @@ def _corrected(workload: Workload, reason: Reason) -> str:
     """What has to become of a workload that is not considered as it is."""
     if reason.code is ReasonCode.MAX_RUN_TIME:
         return "nothing lets this one in again; submit the work anew"
+    if reason.code in (ReasonCode.WAITS_FOR_CHECK, ReasonCode.CHECK_REJECTED):
+        return f"a yes of its admission checks: {reason.message}"
     if not awaits_pods(workload):
         return f"what is wrong with it corrected: {reason.message}"
     if reason.code is ReasonCode.NOT_ENOUGH_PODS:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from admission.facts.admission_checks import AdmissionCheckFact, CheckRequestFact
 from admission.facts.cluster import (
     BudgetFact,
     ClosureFact,
@@ -49,6 +50,8 @@ class FactKind(StrEnum):
     COMMAND = "commands"
     RESERVATION = "reservations"
     NODE_DRAIN = "nodedrains"
+    ADMISSION_CHECK = "admissionchecks"
+    CHECK_REQUEST = "checkrequests"
     VOLUME_CLAIM = "persistentvolumeclaims"
     VOLUME = "persistentvolumes"
     STORAGE_CLASS = "storageclasses"
@@ -79,6 +82,8 @@ Fact = (
     | ResourceClaimFact
     | NamespaceQuota
     | Command
+    | AdmissionCheckFact
+    | CheckRequestFact
     | VolumeClaimFact
     | VolumeFact
     | StorageClassFact

@@ -26,6 +26,16 @@ from queues.workload import (
 )
 
 
+class Hold(StrEnum):
+    """What the owner of a workload says with the annotation ``muster.dev/hold``. Other values say nothing."""
+
+    NONE = ""
+    #: It is not admitted. What runs keeps its seats; once it has lost them, it is not admitted again.
+    ADMISSION = "true"
+    #: The same, and what runs gives its seats back: its owner has suspended it.
+    SUSPENDED = "suspended"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conduct:
     """What the owner of a workload says about its run time and its eviction, and by what it is known from earlier work.
@@ -45,6 +55,7 @@ class Conduct:
     retry: str = ""
     #: What is said to the policies of the queue (``policy.muster.dev/KEY``), sorted by key.
     hints: tuple[tuple[str, str], ...] = ()
+    hold: Hold = Hold.NONE
     #: Values that cannot be read, as sentences (``admission.decode.ignored_values``).
     ignored: tuple[str, ...] = ()
 

@@ -189,8 +189,6 @@ class WorkloadFact:
     deleting: bool = False
     #: batch/v1: spec.suspend now.
     suspended: bool = False
-    #: Its owner has suspended it; of a kind that is suspended while it waits.
-    held: bool = False
     #: batch/v1: whether its owner wants to add pods while it runs; None if it does not say.
     may_grow: bool | None = None
     #: batch/v1: lastTransitionTime (seconds) of the condition Suspended while it is True; 0: it is not.

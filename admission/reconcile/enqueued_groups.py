@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from admission.engine.claims import awaits_pods
-from admission.engine.pending.classes import queue_refusal
+from admission.engine.pending.classes import new_work_refusal, queue_refusal
 from admission.engine.pending.empty_cluster import EmptyCluster
 from admission.engine.reasons import not_allowed, queue_limit
 from admission.workloads.kinds import support_of
@@ -61,10 +61,11 @@ class QueueRoom:
         """
         workload = state.workload
         queue, namespace = workload.queue, workload.namespace
-        asks = (queue, namespace, workload.user, asked, workload.hold is None)
+        asks = (queue, namespace, workload.user, asked, workload.hold is None, workload.was_admitted)
         if asks not in self._refusals:
             self._refusals[asks] = (
                 queue_refusal(self.usage.tree, queue)
+                or new_work_refusal(self.usage.tree, workload)
                 or self._not_allowed(queue, namespace)
                 or (None if asked is None else self._lacks(workload, asked))
             )

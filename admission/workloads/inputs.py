@@ -11,6 +11,7 @@ from admission.decode.workload_facts import digest
 from admission.facts.devices import DeviceFault
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import Child, WorkloadFact
+from admission.workloads.admission_checks import NO_CHECKS, CheckProgress
 from admission.workloads.pod_sets import NOTHING_ASKED, NOWHERE_REFUSED, RefusedPlaces, TemplateShapes
 from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
 from queues.plan import Reason
@@ -195,6 +196,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     may_use_queue: bool = True
     #: Pods of it that were taken back, or are about to be, and are to be made again.
     recreations: tuple[Recreation, ...] = ()
+    #: How far the AdmissionChecks of its queue are.
+    checks: tuple[CheckProgress, ...] = NO_CHECKS
 
 
 def revision_of(fact: WorkloadFact | None, pods: Sequence[PodFact]) -> str:

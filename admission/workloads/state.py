@@ -15,6 +15,13 @@ from admission.decode.ignored_values import first_ignored
 from admission.engine.preemption.protection import budgets_end
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts.pods import PodFact
+from admission.workloads.admission_checks import (
+    NO_CHECKS,
+    CheckProgress,
+    next_check_look,
+    refused_by_checks,
+    to_ask,
+)
 from admission.workloads.ended_seats import HeldSeats, LostPods, held_seats, lost_pods, with_children
 from admission.workloads.gang_readiness import (
     GangReadiness,
@@ -141,6 +148,8 @@ class WorkloadState:
     follows_policy: bool = False
     #: Values that its object or its pods state and that cannot be read, as sentences.
     ignored: tuple[str, ...] = ()
+    #: AdmissionChecks that are to be asked about it now.
+    asks: tuple[CheckProgress, ...] = NO_CHECKS
 
     def decisive(self) -> tuple[object, ...]:
         """What a decision may depend on."""
@@ -222,9 +231,7 @@ def _held_state(
         problem=held.changes.reason() or lost.reason or gang.readiness.problem or gang.missing.problem,
         unschedulable=held.misplaced,
         refusing=held.refusing or _NOTHING,
-        faulty_nodes=frozenset(
-            pod.node for place in held.open for pod in pods_on_faulty_devices(inputs, place) if pod.node
-        ),
+        faulty_nodes=_faulty_nodes(inputs, held),
         leftovers=strays,
         lost=lost.gone,
         to_recreate=pods_to_recreate(inputs, held.seat_maps, (*strays, *held.misplaced)),
@@ -240,12 +247,25 @@ def _held_state(
         ),
         look_at=0
         if _awaits_timeout(held, lost)
-        else _next_look(now, wish.untried, held.syncs.until, *gang.looks(now), _budgets_end(inputs)),
+        else _next_look(now, wish.untried, held.syncs.until, *gang.looks(now), *_looks(inputs)),
         is_stopped=support.holding is Holding.SUSPENDED and held.syncs.are_over(inputs.admissions),
         ignored=_ignored(inputs),
+        asks=to_ask(inputs.checks, wish.workload.obstacle),
         follows_policy=bool(gang.missing.missing_since or inputs.device_faults)
         or follows_policy(inputs, held.seat_maps),
     )
+
+
+def _faulty_nodes(inputs: WorkloadInputs, held: HeldSeats) -> frozenset[NodeName]:
+    """Nodes with an unhealthy device that a pod of it has."""
+    hit = (pod for place in held.open for pod in pods_on_faulty_devices(inputs, place))
+    return frozenset(pod.node for pod in hit if pod.node)
+
+
+def _looks(inputs: WorkloadInputs) -> Iterator[int | None]:
+    """When budgets and checks may say something else though nothing changes."""
+    yield _budgets_end(inputs)
+    yield next_check_look(inputs.checks)
 
 
 class _Wish(NamedTuple):
@@ -308,6 +328,7 @@ def _gang(held: HeldSeats, now: int, timeouts: Timeouts) -> _Gang:
         **rollbacks_of(inputs, held.open, held.changes, now, timeouts),
         **run_out(end, held.open, now),
         **held_by_owner(inputs, held.open),
+        **refused_by_checks(inputs.checks, [place.admission for place in held.open]),
     }
     return _Gang(readiness, missing, end, evictable)
 
@@ -390,9 +411,10 @@ def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadStat
         result=Result.IDLE if is_idle(inputs) else Result.UNKNOWN,
         is_idle=is_idle(inputs),
         is_run_out=inputs.setbacks.is_run_out,
-        look_at=untried,
+        look_at=min(filter(None, (untried, next_check_look(inputs.checks))), default=None),
         follows_policy=follows_policy(inputs, ()),
         ignored=_ignored(inputs),
+        asks=to_ask(inputs.checks, workload.obstacle),
     )
 
 

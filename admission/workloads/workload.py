@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from admission.engine.reasons import not_enough_pods
 from admission.engine.snapshot import Rollback
-from admission.facts.pods import Conduct, PodFact, PodPhase
+from admission.facts.pods import Conduct, Hold, PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
+from admission.workloads.admission_checks import awaits_checks
 from admission.workloads.gang_readiness import held_back
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.kinds import Holding, is_told_by_pods, support_of
@@ -67,6 +68,8 @@ def workload_of(
         obstacle = _runs_already(fact) or inputs.templates.refusal or _lacks_room_or_name(inputs, fact)
     if support_of(inputs.key).is_group and not inputs.admissions and obstacle is None:
         obstacle = _about_to_move(inputs, fact) or _too_few_pods(inputs, fact, pod_sets)
+    if obstacle is None and inputs.checks and not inputs.admissions:
+        obstacle = awaits_checks(inputs.checks)
     return Workload(
         key=inputs.key,
         namespace=fact.namespace,
@@ -119,19 +122,30 @@ def _lacks_room_or_name(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle 
 
 
 def on_hold(inputs: WorkloadInputs) -> Obstacle | None:
-    """The obstacle of an object that its owner has suspended; None if it is not suspended."""
-    if inputs.fact is None or not inputs.fact.held:
+    """The obstacle of a workload that its owner holds back, or has suspended; None if it may be admitted, or go on."""
+    named = inputs.fact or next(iter(inputs.pods), None)
+    hold = Hold.NONE if named is None else named.conduct.hold
+    if named is None or hold is Hold.NONE or (hold is Hold.ADMISSION and _goes_on(inputs)):
         return None
-    way = "`kubectl muster job resume` has" if inputs.key.kind == kind_names.JOB else "to unsuspend it has"
+    does = "has suspended it" if hold is Hold.SUSPENDED else "holds it back"
     message = (
-        f"its owner has suspended it (annotation {HOLD}); {way} it wait for its place again, from the start"
+        f"its owner {does} (annotation {HOLD}); "
+        f"`kubectl muster unhold {inputs.key.kind}/{named.name}` has it wait for its place"
     )
     return Obstacle(ReasonCode.ON_HOLD, message)
 
 
+def _goes_on(inputs: WorkloadInputs) -> bool:
+    """Whether a workload that is held back keeps the seats that it has: not if it is still suspended."""
+    is_suspended = inputs.fact is not None and inputs.fact.suspended
+    return not is_suspended and any(each.state is AdmissionState.OPEN for each in inputs.admissions)
+
+
 def held_by_owner(inputs: WorkloadInputs, places: Iterable[SeatMap]) -> dict[AdmissionId, Rollback]:
-    """Open admissions that end because the owner has suspended the object. That is no failure, and no eviction that
-    counts."""
+    """Open admissions that end because the owner has suspended the object, or holds it back before it is resumed.
+
+    That is no failure, and no eviction that counts.
+    """
     obstacle = on_hold(inputs)
     if obstacle is None:
         return {}
@@ -356,7 +370,10 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
             " it will count on its node. To have it wait, delete it and create it again",
         )
     elif pod is not None:
-        obstacle = _eviction_refused(inputs) or held_back(inputs) or held_back_by_refusals(inputs)
+        obstacle = _eviction_refused(inputs) or on_hold(inputs)
+        obstacle = obstacle or held_back(inputs) or held_back_by_refusals(inputs)
+        if obstacle is None and inputs.checks and last is None:
+            obstacle = awaits_checks(inputs.checks)
     named = pod or last or again
     return Workload(
         key=inputs.key,

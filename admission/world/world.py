@@ -17,6 +17,7 @@ from admission.facts.cluster import BudgetFact, NamespaceFact, NodeFact, QueueFa
 from admission.facts.pods import PodFact
 from admission.facts.workloads import ChildCluster, ChildJob, WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
+from admission.workloads.admission_checks import NO_CHECKS
 from admission.workloads.inputs import (
     DEFAULT_QUEUE,
     NOTHING_REMEMBERED,
@@ -30,6 +31,7 @@ from admission.workloads.pod_sets import NOTHING_ASKED
 from admission.workloads.rollback import Deadlines
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState, derive_state, state_beside
+from admission.world.admission_checks import AdmissionChecks
 from admission.world.admissions import AdmissionIndex, ClosedAdmissions
 from admission.world.attached_volumes import AttachedVolumes
 from admission.world.devices.device_facts import DeviceFacts
@@ -83,6 +85,7 @@ class World:
         self.pod_index = PodIndex(self.admission_index)
         self.queue_facts = QueueFacts(rows.parents, rows.plugins_set_aside)
         self.queue_permissions = QueuePermissions(self.queue_facts.tree)
+        self.admission_checks = AdmissionChecks(self.queue_permissions.checks)
         self.commands, self.volumes = Commands(), VolumeFacts()
         self.queues: Mapping[QueueName, QueueFact] = self.queue_facts.queues
         self.pods: Mapping[str, PodFact] = self.pod_index.pods
@@ -140,6 +143,8 @@ class World:
             FactKind.COMMAND: self.commands.observe,
             FactKind.RECREATION: self.recreations.observe,
             FactKind.BUDGET: self._observe_budget,
+            FactKind.ADMISSION_CHECK: self._observe_check,
+            FactKind.CHECK_REQUEST: self._observe_check_request,
             **dict.fromkeys(ABOUT_NODES, self._observe_inventory),
             **dict.fromkeys(ABOUT_VOLUMES, self._observe_volume),
         }
@@ -187,6 +192,20 @@ class World:
         self.snapshot_rows.budgets.put(change.key, change.fact)
         self.snapshot_is_stale = True
         return ()
+
+    def _observe_check(self, change: Change) -> Iterable[WorkloadKey]:
+        if not self.admission_checks.observe_check(change) or not self.states:
+            return ()
+        return self._in_queues(lambda queue: change.key in self.queue_permissions.checks(queue))
+
+    def _observe_check_request(self, change: Change) -> Iterable[WorkloadKey]:
+        # What has no state yet is derived when it comes.
+        return self.states.keys() & self.admission_checks.observe_request(change)
+
+    def _in_queues(self, chosen: Callable[[QueueName], bool]) -> set[WorkloadKey]:
+        """Workloads of some queues. It looks at all: queues change their checks rarely."""
+        queues = {name for name in self.queues if chosen(name)}
+        return {key for key, state in self.states.items() if state.workload.queue in queues}
 
     def _observe_namespace(self, change: Change) -> Iterable[WorkloadKey]:
         assert isinstance(change.fact, NamespaceFact | None)
@@ -482,6 +501,8 @@ class World:
         for timed in self._timed():
             self.dirty.update(timed.expire(now))
         changed = self.queue_permissions.changed()
+        if changed.by_checks:
+            self.dirty |= self._in_queues(changed.by_checks.__contains__)
         of_policy = changed.by_policy & self.states.keys()
         self.dirty |= changed.told | {key for key in of_policy if self.states[key].follows_policy}
         for part in parts(list(self.dirty), size, self.weight):
@@ -509,6 +530,7 @@ class World:
             state = replace(state, workload=before.workload)
         self.snapshot_is_stale |= self.snapshot_rows.replace(before, state, self.ledger.arrivals)
         self.namespace_quotas.note_state(key, state)
+        self.admission_checks.note_state(key, state)
         self.taken_names.note_state(key, state, self.refusals.get(key), self.ledger.setbacks_of(key), now)
         if ended_in is not None:
             self._end(key, ended_in)
@@ -589,6 +611,7 @@ class World:
         pods: Sequence[PodFact] = self.pod_index.of(key)
         user = self._queue_user(key, pods, admissions)
         fact, pods = self._with_volumes(key, fact, pods, admissions, now)
+        generation = fact.generation if fact is not None else pods[0].uid if pods else ""
         volumes_awaited = self.volumes.awaited_until(key)
         dead_nodes, taken_nodes = self.node_inventory.lost(seat for each in admissions for seat in each.seats)
         return WorkloadInputs(
@@ -631,6 +654,7 @@ class World:
             disowned=self.pod_index.why_disowned(pods[0]) if key.kind == kind_names.POD and pods else "",
             closed=self.admission_index.closed_on(key, pods),
             origins=self.admission_index.origins(key, pods),
+            checks=NO_CHECKS if user is None else self.admission_checks.of(key, user.queue, generation, now),
         )
 
     def _with_volumes(

@@ -109,6 +109,8 @@ TOPOLOGIES: Final = ApiResource(MUSTER, "topologies", "Topology", namespaced=Fal
 RESERVATIONS: Final = ApiResource(MUSTER, "reservations", "Reservation", namespaced=False)
 NODE_DRAINS: Final = ApiResource(MUSTER, "nodedrains", "NodeDrain", namespaced=False)
 WORKLOAD_KINDS: Final = ApiResource(MUSTER, "workloadkinds", "WorkloadKind", namespaced=False)
+ADMISSION_CHECKS: Final = ApiResource(MUSTER, "admissionchecks", "AdmissionCheck", namespaced=False)
+CHECK_REQUESTS: Final = ApiResource(MUSTER, "checkrequests", "CheckRequest")
 HYPERNODES: Final = ApiResource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", namespaced=False)
 #: What node agents report, one for each node: Koordinator's kind.
 DEVICES: Final = ApiResource(KOORDINATOR_SCHEDULING, "devices", "Device", namespaced=False)

@@ -136,8 +136,8 @@ HINTS: Final = "policy.muster.dev"
 
 #: Any other value than before has a workload tried again that was held back because its pods did not get ready.
 RETRY: Final = "muster.dev/retry"
-#: Annotation of what is suspended while it waits; with "true" its owner holds it back. Written by a policy when the
-#: owner suspends it, and by any user who may change it.
+#: Annotation of workloads, written by any user who may change them: with "true" its owner holds it back, with
+#: "suspended" also while it runs. The latter is written by a policy as well when the owner suspends what runs.
 HOLD: Final = "muster.dev/hold"
 #: Annotation, written by a policy: the object was created suspended. To suspend it once more changes nothing.
 CREATED_SUSPENDED: Final = "muster.dev/created-suspended"

@@ -29,6 +29,8 @@ class ChangedWorkloads(NamedTuple):
     told: set[WorkloadKey]
     #: Which policy counts.
     by_policy: set[WorkloadKey]
+    #: Queues with other AdmissionChecks than before: of all that is in them.
+    by_checks: Set[QueueName]
 
 
 class QueuePermissions:
@@ -92,6 +94,10 @@ class QueuePermissions:
         tree = self._tree()
         return tree.policy(queue) if _is_there(tree, queue) else DEFAULT_POLICY
 
+    def checks(self, queue: QueueName) -> tuple[str, ...]:
+        """AdmissionChecks of a queue and those above it; (): none, or no such queue."""
+        return self._tree().checks(queue)
+
     def run_limit(self, queue: QueueName) -> RunLimit | None:
         """How long workloads of a queue may hold their seats; None if there is no limit, or no such queue."""
         tree = self._tree()
@@ -139,7 +145,9 @@ class QueuePermissions:
         for namespace in relabelled & self._queues_of.keys():
             for queue in self._queues_of[namespace]:
                 told |= self._told_otherwise(namespace, queue)
-        return ChangedWorkloads(told | self._keys_of(changes.run_limits), self._keys_of(changes.policies))
+        return ChangedWorkloads(
+            told | self._keys_of(changes.run_limits), self._keys_of(changes.policies), changes.checks
+        )
 
     def _told_otherwise(self, namespace: str, queue: QueueName) -> set[WorkloadKey]:
         keys = self._told[queue][namespace]
@@ -159,11 +167,13 @@ class _RuleChanges(NamedTuple):
     access: Set[QueueName]
     run_limits: Set[QueueName]
     policies: Set[QueueName]
+    checks: Set[QueueName]
 
     @classmethod
     def between(cls, before: QueueTree, after: QueueTree) -> "_RuleChanges":
         access, run_limits, policies = set[QueueName](), set[QueueName](), set[QueueName]()
-        for name in after.differing(before):
+        differing = after.differing(before)
+        for name in differing:
             was, queue = before.queues.get(name), after.queues.get(name)
             if was is None or queue is None or (was.parent, was.removed) != (queue.parent, queue.removed):
                 for names in (access, run_limits, policies):
@@ -175,12 +185,15 @@ class _RuleChanges(NamedTuple):
                 run_limits.add(name)
             if was.policy != queue.policy:
                 policies.add(name)
-        return cls(
-            *(before.with_below(names) | after.with_below(names) for names in (access, run_limits, policies))
+        below = before.with_below(differing) | after.with_below(differing)
+        changed = (
+            before.with_below(names) | after.with_below(names) for names in (access, run_limits, policies)
         )
+        checks = {name for name in below if before.checks(name) != after.checks(name)}
+        return cls._make((*changed, checks))
 
 
-_NO_CHANGES: Final = _RuleChanges(frozenset(), frozenset(), frozenset())
+_NO_CHANGES: Final = _RuleChanges(frozenset(), frozenset(), frozenset(), frozenset())
 
 
 def _is_there(tree: QueueTree, queue: QueueName) -> bool:

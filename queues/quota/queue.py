@@ -227,6 +227,10 @@ class Queue:
     jobs_may_grow: bool | None = None
     #: Stops admissions of this queue and everything below.
     paused: bool = False
+    #: Why nothing is admitted here and below that was never admitted before; None if it is.
+    hold: str | None = None
+    #: AdmissionChecks that have to say yes before work of the queue or one below it is admitted.
+    checks: tuple[str, ...] = ()
     #: Volcano's state: a closed queue takes and admits nothing new.
     closed: bool = False
     #: Why the queue's own document cannot be used; None if it can.

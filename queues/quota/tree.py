@@ -51,6 +51,14 @@ class LimitOnPath(NamedTuple):
     guarantee: int
 
 
+class QueueHold(NamedTuple):
+    """A hold on new work."""
+
+    #: The queue that states it.
+    queue: QueueName
+    reason: str
+
+
 class UserLimit(NamedTuple):
     """What one user may use in a queue and all below it."""
 
@@ -100,6 +108,8 @@ class QueueTree(EffectiveLimits):
     _ageing: dict[QueueName, int] = field(default_factory=dict)
     _user_limits: dict[QueueName, tuple[UserLimit, ...]] = field(default_factory=dict)
     _run_limits: dict[QueueName, RunLimit | None] = field(default_factory=dict)
+    _checks: dict[QueueName, tuple[str, ...]] = field(default_factory=dict)
+    _holds: dict[QueueName, QueueHold | None] = field(default_factory=dict)
     #: Queues on the path that state which namespaces may use them, nearest first.
     _selective: dict[QueueName, tuple[Queue, ...]] = field(default_factory=dict)
 
@@ -235,6 +245,22 @@ class QueueTree(EffectiveLimits):
     def paused(self, queue: QueueName) -> QueueName | None:
         """The queue on the path that is paused, nearest first; None if none is."""
         return next((each.name for each in self._upwards(queue) if each.paused), None)
+
+    def hold(self, queue: QueueName) -> QueueHold | None:
+        """The hold on new work that counts for a queue, the nearest first; None if there is none, or no such queue."""
+        if queue not in self._holds:
+            path = self._upwards(queue) if queue in self.paths else ()
+            holds = (QueueHold(each.name, each.hold) for each in path if each.hold is not None)
+            self._holds[queue] = next(holds, None)
+        return self._holds[queue]
+
+    def checks(self, queue: QueueName) -> tuple[str, ...]:
+        """AdmissionChecks of a queue and those above it, each once, the nearest first; (): none, or no such queue."""
+        known = self._checks.get(queue)
+        if known is None:
+            path = self._upwards(queue) if queue in self.paths else ()
+            known = self._checks[queue] = tuple(dict.fromkeys(name for each in path for name in each.checks))
+        return known
 
     def closed(self, queue: QueueName) -> QueueName | None:
         """The queue on the path that is closed, nearest first; None if none is."""

@@ -18,6 +18,7 @@ from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from queues.admissions import AdmissionState
 from queues.plan import Plan
+from queues.quota.queue import ROOT
 from queues.workload import NodeName, WorkloadKey
 from tests.bench.simulate import gang_trace, rules
 from tests.bench.simulate.gangs import Simulation
@@ -88,6 +89,13 @@ def test_pods_go_only_to_nodes_that_their_filter_allows(snapshot: Snapshot) -> N
 @given(snapshots())
 def test_queues_that_are_paused_closed_broken_or_not_leaves_admit_nothing(snapshot: Snapshot) -> None:
     decision.stopped_queues_admit_nothing(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_queues_on_hold_admit_nothing_new(snapshot: Snapshot) -> None:
+    held = {name: replace(queue, hold="it moves") for name, queue in snapshot.queues.items() if name != ROOT}
+    decision.stopped_queues_admit_nothing(replace(snapshot, queues=held))
 
 
 @worlds

@@ -63,6 +63,12 @@ class QueueObject:
         policy = self.spec.get("policy")
         return isinstance(policy, Mapping) and policy.get("paused") is True
 
+    @property
+    def held(self) -> bool:
+        """Whether it states a hold on new work itself."""
+        policy = self.spec.get("policy")
+        return isinstance(policy, Mapping) and policy.get("hold") is not None
+
     def annotation(self, key: str) -> str:
         """An annotation; "": it has none."""
         return str((self.document["metadata"].get("annotations") or {}).get(key, ""))

@@ -51,7 +51,7 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     that you may see with a workload of that name.
     """
     named, _, name = job.rpartition("/")
-    kind = _kind(named, name) if named else None
+    kind = kind_named(named, name) if named else None
     here = route.namespace(namespace)
     if not name:
         raise click.UsageError(f"{job!r}: expected NAME or KIND/NAME.")
@@ -67,7 +67,7 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     return code
 
 
-def _kind(named: str, name: str) -> str:
+def kind_named(named: str, name: str) -> str:
     """The kind that a name of kubectl means, of the workload ``name``. Raises UsageError: its parts are what waits."""
     single = named.removesuffix("s")
     waits_as = _WAITS_AS.get(single)

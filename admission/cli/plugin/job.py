@@ -190,7 +190,7 @@ def send_for_job(
 def hold(route: Route, namespace: str, name: str, *, held: bool, tried: str) -> bool:
     """Have Muster suspend a Job of batch/v1 for its owner, or have it wait again; whether there is one of that name.
     Raises CommandFailed."""
-    annotations = {HOLD: "true" if held else "false"}
+    annotations = {HOLD: "suspended" if held else "false"}
     body = {"metadata": {"annotations": annotations}}
     with suppress(ObjectNotFound):
         send(route, "PATCH", path_of(JOBS, namespace, name), body, tried=tried)

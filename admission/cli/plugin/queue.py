@@ -144,6 +144,37 @@ def retry(names: tuple[str, ...], route: Route) -> None:
         say(f"plug-ins of queue {name} are tried again")
 
 
+@queue.command(short_help="Admit no new work; what was evicted is admitted again.")
+@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", required=True, help="Why, for those whose work waits.")
+@cluster
+def hold(names: tuple[str, ...], reason: str, route: Route) -> None:
+    """Have queues, and everything below them, admit nothing that was never admitted before.
+
+    What runs goes on, and what was evicted is admitted again. `explain` shows the reason.
+    """
+    why = checked_reason(reason)
+    for name in names:
+        change_queue(route, read_queue(route, name), {"policy": {"hold": {"reason": why}}}, reason=why)
+        say(f"queue {name} admits no new work{_scope(name)}; what runs goes on")
+
+
+@queue.command(short_help="Admit new work again.")
+@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
+@cluster
+def unhold(names: tuple[str, ...], route: Route) -> None:
+    """Have queues admit new work again. Queues below that are on hold themselves stay so."""
+    for name in names:
+        queue = read_queue(route, name)
+        if queue.held:
+            change_queue(route, queue, {"policy": {"hold": None}}, reason="")
+        was = "is not on hold any more" if queue.held else "was not on hold; nothing was changed"
+        say(f"queue {name} {was}")
+        above = next((above for above in queues_above(route, queue) if above.held), None)
+        if above is not None:
+            say(f"It still admits no new work: queue {above.name} above it is on hold.", err=True)
+
+
 @queue.command(short_help="Remove queues.")
 @click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask, whatever runs or waits in them.")

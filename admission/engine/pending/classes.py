@@ -299,6 +299,13 @@ def queue_refusal(tree: QueueTree, queue: QueueName) -> Reason | None:
     return _queue_is_unusable(tree, queue) or _queue_is_stopped(tree, queue)
 
 
+def new_work_refusal(tree: QueueTree, workload: Workload) -> Reason | None:
+    """Why a workload that holds nothing is not admitted for the first time; None if it may be, or was before."""
+    if workload.was_admitted or (hold := tree.hold(workload.queue)) is None:
+        return None
+    return reasons.queue_on_hold(workload.queue, hold)
+
+
 def _queue_is_unusable(tree: QueueTree, queue: QueueName) -> Reason | None:
     if queue not in tree.queues or tree.queues[queue].removed:
         return reasons.unknown_queue(queue)

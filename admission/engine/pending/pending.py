@@ -20,6 +20,7 @@ from admission.engine.pending.classes import (
     PodShapes,
     WorkloadClass,
     blocked_reason,
+    new_work_refusal,
     obstacle,
     queue_refusal,
 )
@@ -217,6 +218,8 @@ class PendingWorkloads:
             heappush(self._backoffs, (workload.not_before, key))
         if reason is None and (leaving := seats.leaving_admission(key)) is not None:
             reason = reasons.draining(leaving)
+        if reason is None and not seats.held(key):
+            reason = new_work_refusal(self.tree, workload)
         if reason is None:
             reason = self._run_time_refusal(workload, entry)
         if reason is not None:
@@ -303,7 +306,7 @@ class PendingWorkloads:
         refusal = self._access_refusal(workload)
         if refusal is not None:
             return reasons.not_allowed(workload.queue, workload.namespace, refusal)
-        return queue_refusal(self.tree, workload.queue)
+        return queue_refusal(self.tree, workload.queue) or new_work_refusal(self.tree, workload)
 
     def never_granted(self, workload: Workload, asked: Resources, trial: Trial) -> Reason | None:
         """Why a gang without pods can never be granted these amounts; None if it may be."""

@@ -62,7 +62,7 @@ SIGNS: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.FLAVOR_TOLE
 #: The documents, in the order in which they are installed: what makes work wait, and what guards it.
 _TOPICS: Final = (
     *("waiting", "requesters", "owners", "operators", "train_jobs", "kept_names", "holds"),
-    *("kueue_names", "pods", "jobs", "volcano", "namespaces"),
+    *("kueue_names", "pods", "jobs", "volcano", "namespaces", "checks"),
 )
 #: The parser in C, where PyYAML was built with it.
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

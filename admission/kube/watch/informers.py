@@ -28,6 +28,12 @@ from admission.decode.admin_documents import (
     queue_fact,
     topology_fact,
 )
+from admission.decode.admission_checks import (
+    WireAdmissionCheck,
+    WireCheckRequest,
+    admission_check_fact,
+    check_request_fact,
+)
 from admission.decode.devices.node_devices import node_devices_fact
 from admission.decode.devices.resource_claims import (
     WireResourceClaim,
@@ -80,7 +86,9 @@ from admission.workloads.kinds import Kinds, KindSupport, ObjectReader, controll
 from admission.world.hypernodes import tiers_of
 from admission.world.volumes import KNOWN, UNWATCHED
 from queues.api.api_resources import (
+    ADMISSION_CHECKS,
     BUDGETS,
+    CHECK_REQUESTS,
     CLAIM_TEMPLATES,
     COMMANDS,
     CSI_NODES,
@@ -191,6 +199,10 @@ def _watched(kinds: Kinds) -> tuple[_Facts, ...]:
                 (FactKind.NODE_DRAIN, NODE_DRAINS, ClosureKind.DRAIN),
             )
         ),
+        _optional(
+            *(FactKind.ADMISSION_CHECK, ADMISSION_CHECKS, WireAdmissionCheck), decoded(admission_check_fact)
+        ),
+        _optional(FactKind.CHECK_REQUEST, CHECK_REQUESTS, WireCheckRequest, decoded(check_request_fact)),
         _Facts(FactKind.HYPERNODE, kind_of(HYPERNODES, Bare, _document(hypernode_fact))),
         *(_workloads(support, support.reader) for support in kinds.supports if support.reader is not None),
         _Facts(FactKind.BUDGET, kind_of(BUDGETS, WirePodDisruptionBudget, decoded(budget_fact))),

@@ -1,7 +1,7 @@
 """Writes that are named again in every turn until their effect is seen, so that one that fails is only tried again.
 
 Pods whose end is stored lose the finalizer ``muster.dev/outcome``, one patch each, and so may disappear; Commands that
-were carried out are deleted.
+were carried out are deleted; AdmissionChecks are asked, each about each workload by one write.
 """
 
 import logging
@@ -10,13 +10,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from admission.facts.admission_checks import CheckRequestFact
 from admission.facts.pods import PodFact
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import EXPECTATION_SECONDS, WorkQueue
-from queues.api.api_resources import COMMANDS, PODS
+from admission.workloads.kinds import support_of
+from admission.world.admission_checks import CheckQuestion, request_name
+from queues.api.api_resources import CHECK_REQUESTS, COMMANDS, PODS, Document
 from queues.api.names import FINALIZER
 from queues.command import Command
 from queues.errors import ApiError, Conflict, NotFound
+from queues.text_format import rfc3339
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +28,7 @@ _log = logging.getLogger(__name__)
 AT_A_TIME: Final = 32
 AT_LEISURE: Final = 4
 _COMMANDS_AT_A_TIME: Final = 8
+_CHECKS_AT_A_TIME: Final = 8
 #: Seconds before a write that failed is tried again.
 _PAUSE: Final = 1.0
 #: The queue has one key, all writes: whichever has to be named again, all are.
@@ -98,3 +103,53 @@ def command_deleted(client: Client, check_lease: Callable[[], None], command: Co
     path = COMMANDS.path(command.namespace, command.name)
     send = partial(client.delete, path, uid=command.uid, check_lease=check_lease)
     return RepeatedWrite(command.uid, path, _COMMANDS_AT_A_TIME, send)
+
+
+def check_asked(
+    client: Client, check_lease: Callable[[], None], question: CheckQuestion, now: float
+) -> RepeatedWrite:
+    """A CheckRequest is made, or renewed: then its generation goes up, and its answer does not count any more."""
+    workload, progress = question.workload, question.progress
+    document = check_request(question, now)
+    name, before = document["metadata"]["name"], progress.request
+    if before is None:
+        path = CHECK_REQUESTS.path(workload.namespace)
+        send = partial(client.create, path, document, brief=True, check_lease=check_lease)
+    else:
+        path = CHECK_REQUESTS.path(workload.namespace, name)
+        body = {"metadata": {"uid": before.uid}, "spec": document["spec"]}
+        send = partial(client.patch, path, body, brief=True, check_lease=check_lease)
+    return RepeatedWrite(question.uid, path, _CHECKS_AT_A_TIME, send)
+
+
+def check_request(question: CheckQuestion, now: float) -> Document:
+    """The CheckRequest of a question that is asked at ``now`` (seconds since the epoch)."""
+    workload, progress = question.workload, question.progress
+    owner = support_of(workload.key).resource
+    reference = {
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": workload.name,
+        "uid": workload.key.uid,
+    }
+    spec = {
+        "check": progress.check,
+        "answeredBy": progress.account,
+        "workload": {"kind": str(workload.kind), "name": workload.name, "uid": workload.key.uid},
+        "queue": workload.queue,
+        "generation": workload.generation,
+        "attempt": progress.attempt,
+        "askedAt": rfc3339(now),
+    }
+    document = CHECK_REQUESTS.document(request_name(progress.check, workload.key), workload.namespace)
+    document["metadata"]["ownerReferences"] = [reference]
+    return {**document, "spec": spec}
+
+
+def check_withdrawn(
+    client: Client, check_lease: Callable[[], None], request: CheckRequestFact
+) -> RepeatedWrite:
+    """A CheckRequest goes that is not needed any more."""
+    path = CHECK_REQUESTS.path(request.namespace, request.name)
+    send = partial(client.delete, path, uid=request.uid, check_lease=check_lease)
+    return RepeatedWrite(request.uid, path, _CHECKS_AT_A_TIME, send)

@@ -169,7 +169,6 @@ def job_fact(job: WireJob) -> WorkloadFact:
         told=told_by_condition(status.conditions),
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
-        held=annotations.get(names.HOLD) == "true",
         may_grow=_TRUTHS.get(annotations.get(names.MAY_GROW)),
         suspended_at=_suspended_at(status.conditions),
         parallelism=parallelism,

@@ -42,6 +42,7 @@ MOST_FLAVORS: Final = 64
 MOST_ADMINS: Final = 256
 #: Policies that a queue states parameters of.
 MOST_PARAMETERS: Final = 16
+MOST_CHECKS: Final = 16
 
 
 class QueueState(StrEnum):
@@ -135,6 +136,13 @@ class NodeRecoveryPolicy(Model):
     max_nodes_out: Count | None = None
 
 
+class HoldPolicy(Model):
+    """Work that was never admitted is not admitted now. What was evicted or went back is."""
+
+    #: Why, for those whose work waits.
+    reason: Annotated[Text, Field(min_length=1, max_length=500)]
+
+
 class HealthPolicy(Model):
     """What is done about unhealthy devices. They take no new work in any case."""
 
@@ -209,6 +217,8 @@ class QueuePolicySpec(Model):
     jobs_may_grow: Flag | None = None
     #: Stops admissions to this queue and to all queues below it.
     paused: Flag | None = None
+    #: Stops new work of this queue and of all queues below it: what was never admitted.
+    hold: HoldPolicy | None = None
 
 
 class Admin(Model):
@@ -289,6 +299,10 @@ class QueueSpec(OpenModel):
     policy: QueuePolicySpec = QueuePolicySpec()
     #: Who may use it, and how much.
     access: QueueAccess = QueueAccess()
+    #: AdmissionChecks that have to say yes before work of the queue, or of one below it, is admitted.
+    admission_checks: Annotated[
+        tuple[Annotated[Text, Field(min_length=1, max_length=253)], ...], Field(max_length=MOST_CHECKS)
+    ] = ()
     #: What it lends to other queues until a time. A loan that has ended has no effect.
     loans: Annotated[tuple[QueueLoan, ...], Field(max_length=MOST_LOANS)] = ()
 
@@ -390,6 +404,7 @@ class QueueDocument(Model):
             reclaimable=spec.reclaimable,
             limits=limits,
             flavors=flavors,
+            checks=tuple(dict.fromkeys(spec.admission_checks)),
             loans=loans_of({"loans": [loan.document() for loan in spec.loans]}) if spec.loans else (),
             order=policy.order,
             ageing_per_hour=policy.ageing_per_hour,
@@ -401,6 +416,7 @@ class QueueDocument(Model):
             on_plugin_failure=policy.on_plugin_failure,
             retry=self.metadata.annotations.get(RETRY, ""),
             paused=bool(policy.paused),
+            hold=None if policy.hold is None else policy.hold.reason,
             closed=self.metadata.name != ROOT and self.status.is_closed(),
             broken=broken,
             max_gang=spec.access.max_gang,

@@ -30,6 +30,7 @@ from queues.api.schedules.cron_job_rules import cron_job_violations
 from queues.api.schedules.job_flow_rules import job_flow_violations, job_template_violations
 from queues.api.schedules.job_patch import spec_for
 from queues.api.schedules.made_jobs import made_job
+from queues.api.types.admission_check import AdmissionCheck, CheckRequest
 from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.command import CommandDocument
 from queues.api.types.cron_job import VolcanoCronJob
@@ -89,6 +90,8 @@ KINDS: Mapping[tuple[str, str], type[Model]] = {
     (MUSTER, "Reservation"): Reservation,
     (MUSTER, "NodeDrain"): NodeDrain,
     (MUSTER, "WorkloadKind"): WorkloadKindDocument,
+    (MUSTER, "AdmissionCheck"): AdmissionCheck,
+    (MUSTER, "CheckRequest"): CheckRequest,
     (BATCH, "Job"): BatchJob,
     (CORE, "Pod"): Pod,
 }
@@ -429,6 +432,8 @@ _RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
     ResourceFlavor: _flavor,
     Topology: _topology,
     WorkloadKindDocument: lambda document, _: kind_violations(document),
+    AdmissionCheck: lambda check, _: (),
+    CheckRequest: lambda request, _: (),
     BatchJob: _batch_job,
     Pod: _pod,
 }

@@ -210,6 +210,7 @@ _TRUE_IF: Final[Mapping[str, _Holds]] = {
     "QueueBroken": _is_broken,
     "QueueClosed": _is_closed,
     "QueueNotLeaf": _has_queues_below,
+    "QueueOnHold": _states("policy.hold"),
     "QueuePaused": _states("policy.paused"),
     "Reserved": lambda recording, workload: bool(_others(recording, workload)),
     "RunTimeTooLong": _states("access.maxRunTime"),

@@ -119,15 +119,15 @@ async def held(guarded: GuardedNamespace, request: pytest.FixtureRequest) -> Asy
 
 async def test_what_its_owner_suspends_is_held_until_its_owner_resumes_it(held: Held) -> None:
     assert held.kind.said(await held.running()) == (False, None)
-    assert await held.suspend(True) == (True, "true")
-    assert await held.suspend(True) == (True, "true")
+    assert await held.suspend(True) == (True, "suspended")
+    assert await held.suspend(True) == (True, "suspended")
     # It waits again, and only Muster resumes it.
     assert await held.suspend(False) == (True, "false")
     assert await held.suspend(False) == (True, "false")
     assert await held.suspend(False, by=MUSTER) == (False, "false")
-    assert await held.suspend(True) == (True, "true")
+    assert await held.suspend(True) == (True, "suspended")
     # Jobs have a default, which says that they run; what other kinds leave out says nothing.
-    assert await held.suspend(None) == (True, "false" if held.kind.resource is JOBS else "true")
+    assert await held.suspend(None) == (True, "false" if held.kind.resource is JOBS else "suspended")
 
 
 async def test_a_file_that_is_applied_server_side_from_now_on_leaves_on_hold_what_never_ran(
@@ -161,10 +161,18 @@ async def test_another_change_of_what_is_held_leaves_it_held(held: Held) -> None
     await held.running()
     await held.suspend(True)
     changed = await held.patch({"spec": {held.kind.other: 3}})
-    assert held.kind.said(changed) == (True, "true")
+    assert held.kind.said(changed) == (True, "suspended")
 
 
 async def test_what_is_in_no_queue_is_suspended_as_ever(held: Held) -> None:
     await held.create(queued=False)
     assert await held.suspend(True) == (True, None)
     assert await held.suspend(False) == (False, None)
+
+
+async def test_what_runs_and_is_held_back_is_suspended_only_if_its_owner_suspends_it(held: Held) -> None:
+    await held.running()
+    changed = await held.patch({"metadata": {"annotations": {HOLD: "true"}}})
+    assert held.kind.said(changed) == (False, "true")
+    assert await held.suspend(True) == (True, "suspended")
+    assert await held.suspend(False) == (True, "false")

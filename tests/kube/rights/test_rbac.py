@@ -104,6 +104,12 @@ PURPOSES: dict[str, list[Ask]] = {
     "keep-kinds": [_patches(_in(api_resources.WORKLOAD_KINDS))],
     "tell-kinds": [_patches(_in(api_resources.WORKLOAD_KINDS, subresource="status"))],
     "see-policies": [_at(each.path()) for each in (*api_resources.POLICIES, *api_resources.POLICY_BINDINGS)],
+    "see-checks": [*_sees(api_resources.ADMISSION_CHECKS), *_sees(api_resources.CHECK_REQUESTS)],
+    "ask-checks": [
+        _creates(_in(api_resources.CHECK_REQUESTS, name="")),
+        _patches(_in(api_resources.CHECK_REQUESTS)),
+        _deletes(_in(api_resources.CHECK_REQUESTS)),
+    ],
     "take-nodes-out": [_at(_in(api_resources.NODES)), _patches(_in(api_resources.NODES))],
     "recover-nodes": [_creates(api_resources.JOBS.path("default")), _deletes(_in(api_resources.JOBS))],
     "read-recoveries": [_at(_in(api_resources.CRON_JOBS))],

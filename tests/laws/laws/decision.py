@@ -254,6 +254,10 @@ def stopped_queues_admit_nothing(snapshot: Snapshot) -> None:
             each = snapshot.queues[queue]
             assert not each.paused
             assert not each.closed
+            if each.hold is not None:
+                seated = {one.workload for one in snapshot.admissions.values()}
+                seated |= {one.workload for one in snapshot.unbooked}
+                assert admit.workload in seated or snapshot.pending[admit.workload].was_admitted
             labels = snapshot.namespaces.get(admit.namespace, {})
             assert all(labels.get(one.key) in one.values for one in each.namespace_selector or ())
             queue = each.parent

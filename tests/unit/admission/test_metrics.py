@@ -111,13 +111,15 @@ def test_stages_requests_and_informers_are_told() -> None:
 
 def test_failures_are_counted_over_terms() -> None:
     metrics = Metrics(
-        process=ProcessFigures(longest_block=lambda: 0.25), leader=lambda: LeaderFigures(unlisted_jobs=3)
+        process=ProcessFigures(longest_block=lambda: 0.25),
+        leader=lambda: LeaderFigures(unlisted_jobs=3, silent_checks={"data": 2}),
     )
     metrics.leads(1)
     metrics.observe(TurnReport(now=0, failed_decisions=2, set_aside=1))
     found = samples(metrics)
     assert (found["muster_workloads_set_aside"], found["muster_decisions_failed_total"]) == (1, 2)
     assert (found["muster_loop_block_seconds"], found["muster_jobs_unlisted"]) == (0.25, 3)
+    assert found["muster_check_requests_silent,check=data"] == 2
     metrics.ended(ZeroDivisionError())
     metrics.leads(None)
     metrics.leads(2)

@@ -170,7 +170,6 @@ def _object_fact(description: WorkloadKindSpec, job: WireOperatorJob, values: Us
         generation=str(meta.generation),
         finished=bool(ended),
         failed=any(said.lower() == "failed" for said in ended),
-        held=(meta.annotations or {}).get(names.HOLD) == "true",
         told=told_by_condition(conditions),
         deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),

@@ -23,9 +23,9 @@ async def offered(*words: str) -> list[str]:
 
 async def test_subcommands_come_first() -> None:
     assert await offered("") == [
-        *("drain", "events", "explain", "job", "jobs", "nodes"),
+        *("drain", "events", "explain", "hold", "job", "jobs", "nodes"),
         *("page", "pending", "queue", "queues", "quota", "reservations", "reserve"),
-        *("try", "undrain", "usage", "version", "who"),
+        *("try", "undrain", "unhold", "usage", "version", "who"),
     ]
     assert await offered("q") == ["queue", "queues", "quota"]
     assert await offered("job", "") == ["delete", "logs", "resume", "run", "suspend"]

@@ -204,6 +204,7 @@ def test_it_is_not_held_for_a_group_that_asks_something_else(change: dict[str, A
     {
         "closed": (Queue(name=Q, closed=True), ReasonCode.QUEUE_CLOSED),
         "paused": (Queue(name=Q, paused=True), ReasonCode.QUEUE_PAUSED),
+        "on hold": (Queue(name=Q, hold="it moves"), ReasonCode.QUEUE_ON_HOLD),
         "unknown": (Queue(name=QueueName("another")), ReasonCode.UNKNOWN_QUEUE),
     },
 )

@@ -34,7 +34,7 @@ KNOWN = {
 
 
 #: Alerts about what Prometheus is told to scrape, or about what others measure: no fault of Muster causes them.
-OF_OTHERS = {"MusterAgentAway", "MusterBackupLate", "MusterSeveralLeaders"}
+OF_OTHERS = {"MusterAgentAway", "MusterBackupLate", "MusterCheckSilent", "MusterSeveralLeaders"}
 
 
 @pytest.fixture(scope="module")

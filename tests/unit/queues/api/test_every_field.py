@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel
 
 from queues.api.check.check import check_documents
+from queues.api.types.admission_check import AdmissionCheck, CheckRequest
 from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
@@ -61,6 +62,15 @@ USED: dict[type[BaseModel], dict[str, str]] = {
     NodeDrain: {
         "queues/api/types/node_closures.py": "nodes nodeSelector at for leadTime",
     },
+    AdmissionCheck: {
+        "admission/decode/admission_checks.py": "answeredBy answeredBy.namespace answeredBy.name silentAfter",
+    },
+    CheckRequest: {
+        "admission/decode/admission_checks.py": "check answeredBy workload workload.kind workload.uid generation "
+        "attempt askedAt",
+        # For the check's controller and for people.
+        "admission/kube/writers/repeated_writes.py": "queue workload.name",
+    },
     PodGroup: {
         "admission/workloads/kinds/pod_group.py": "minMember minTaskMember queue priorityClassName networkTopology "
         "subGroupPolicy minResources",
@@ -74,13 +84,14 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "queues/quota/effective_limits.py": "parent",
         "queues/quota/tree.py": "weight capability reclaimable guarantee deserved flavors flavors.guarantee "
         "flavors.deserved flavors.capability policy policy.ageingPerHour policy.usageHalfLife "
-        "policy.paused policy.maxPriority policy.preemption.borrowWhilePreempting.maxPriority access.maxGang "
+        "policy.paused policy.hold policy.maxPriority policy.preemption.borrowWhilePreempting.maxPriority "
+        "access.maxGang "
         "access.maxPerUser access.namespaceSelector",
         # Parts that only hold others, and names of fields that the domain calls otherwise.
         "queues/api/types/queue.py": "policy.preemption.cost policy.flavorChoice.by policy.parameters "
         "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
         "policy.preemption.borrowWhilePreempting policy.starvation policy.health policy.health.recovery access "
-        "policy.provisioning",
+        "policy.provisioning policy.hold.reason admissionChecks",
         "queues/quota/loans.py": "loans.to loans.flavor loans.until",
         # It checks what ``queues/api/quota/loans.py`` reads by key.
         "queues/api/validation/loan_rules.py": "loans loans.resources",

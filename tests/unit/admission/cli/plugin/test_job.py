@@ -135,6 +135,23 @@ async def test_a_job_of_batch_is_held_and_resumed(
     assert batch.changes() == [("PATCH", f"{BATCH}/train", {})]
 
 
+async def test_workloads_are_held_back_by_their_kind_and_name(
+    ask_about_batch: Asking, plugin: Plugin, batch: OnlyBatch
+) -> None:
+    ask = plugin.at(batch)
+    assert await ask("hold jobs/train -n ml") == (0, "jobs/train is on hold; what runs of it goes on\n", "")
+    assert batch.requests[-1].body == {"metadata": {"annotations": {"muster.dev/hold": "true"}}}
+    assert await ask("unhold job/train -n ml") == (0, "job/train is not on hold any more\n", "")
+    assert batch.requests[-1].body == {"metadata": {"annotations": {"muster.dev/hold": "false"}}}
+
+    code, _, err = await ask("hold train -n ml")
+    assert (code, "expected KIND/NAME" in err) == (2, True)
+    code, _, err = await ask("hold deployment/train -n ml")
+    assert (code, "podgroup/podgroup-deployment-train" in err) == (2, True)
+    code, _, err = await ask("hold vcjob/train -n ml")
+    assert (code, err.count("\n")) == (1, 1)
+
+
 async def test_a_name_of_neither_kind_is_one_sentence(ask_about_batch: Asking) -> None:
     code, _, err = await ask_about_batch("delete gone -n ml")
     assert code == 1

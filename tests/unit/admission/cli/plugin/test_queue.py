@@ -81,6 +81,27 @@ async def test_pausing_tells_of_a_pause_above(server: QueueServer, queue: Asking
     assert out == "queue sim is paused; what runs goes on\nqueue root above it is paused too\n"
 
 
+async def test_new_work_of_a_queue_is_held_back_with_a_reason_until_unhold(
+    server: QueueServer, queue: Asking
+) -> None:
+    assert await queue("hold", "robotics", "--reason", "it moves") == (
+        0,
+        "queue robotics admits no new work; what runs goes on\n",
+        "",
+    )
+    policy = {"order": "fifo", "hold": {"reason": "it moves"}}
+    assert server.queue("robotics")["spec"]["policy"] == policy
+    assert await queue("unhold", "sim") == (
+        0,
+        "queue sim was not on hold; nothing was changed\n",
+        "It still admits no new work: queue robotics above it is on hold.\n",
+    )
+    assert await queue("unhold", "robotics") == (0, "queue robotics is not on hold any more\n", "")
+    assert server.queue("robotics")["spec"]["policy"].get("hold") is None
+    code, _, err = await queue("hold", "sim")
+    assert (code, "--reason" in err) == (2, True)
+
+
 async def test_a_queue_that_is_not_there_cannot_be_paused(queue: Asking) -> None:
     for word in ("pause", "resume"):
         code, out, err = await queue(word, "nowhere")
