@@ -28,7 +28,7 @@ from admission.engine.placement.domains import (
     unknown_level,
 )
 from admission.engine.placement.pod_rules import kept_free, wished_cost
-from admission.engine.placement.policy_answers import node_scores
+from admission.engine.placement.policy_answers import filtered, node_scores
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
@@ -381,6 +381,10 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     if unrefused.any() and not unclosed.any():
         return reasons.refused_everywhere(int(unrefused.sum()))
     rest = open_to(pods.nodes, layout.closed, unclosed)
+    by_policy: dict[str, Mask] = {}
+    if (chosen_by_policy := filtered(scope.trial, scope.workload, pods)) is not None:
+        by_policy = {f"left out by the placement {scope.placement.name}": rest & ~chosen_by_policy}
+        rest = rest & chosen_by_policy
     free = scope.trial.ports.free(pods.ports)
     if (kept := kept_free(scope.trial, pods)) is not None:
         free &= kept
@@ -397,6 +401,7 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
         "where their volumes cannot be used": usable & chosen & tolerated & ~reached,
         _REFUSED: unrefused & ~unclosed,
         **_named(layout, closed_to(pods.nodes, layout.closed, unclosed)),
+        **by_policy,
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
         "that can attach no more such volumes": rest & scope.mask & free & ~attachable,

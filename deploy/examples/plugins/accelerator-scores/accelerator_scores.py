@@ -16,6 +16,7 @@ from queues.resources import GPU, MEMORY
 
 Scores = NDArray[np.int64]
 Weight = Annotated[int, msgspec.Meta(ge=0, le=100)]
+_WANTED = {"training": 100, "inference": 50, "development": 0}
 
 
 class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +45,7 @@ class Accelerators(Pack):
         links_label: str = "gpu-interconnect"
         alike: dict[str, list[str]] = {}
         tiers: dict[str, Weight] = {}
-        wanted: dict[str, Weight] = {"training": 100, "inference": 50, "development": 0}
+        wanted: dict[str, Weight] = msgspec.field(default_factory=lambda: dict(_WANTED))
         queues: dict[str, Weight] = {}
 
     def score(self, request: PodsRequest, nodes: PlacementNodes) -> Scores:
