@@ -14,6 +14,7 @@ from admission.engine.snapshot import Snapshot
 from admission.replay import json_form
 from admission.replay.snapshot_file import load, replayed_plan, save
 from queues.plan import Plan
+from queues.plugins import guard
 from queues.plugins.built_in import BUILT_IN, Priority
 from queues.plugins.guard import PluginFault
 from queues.plugins.interface import (
@@ -29,6 +30,7 @@ from queues.reason_codes import ReasonCode
 from queues.workload import QueueName
 from tests.builders.plugin_policies import known, without
 from tests.laws.laws.decision import in_the_plan_or_one_reason
+from tests.laws.planted.bug import is_broken_in
 from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import snapshots
 
@@ -138,6 +140,11 @@ def tried(snapshot: Snapshot) -> Sequence[QueueName]:
 @in_worlds(40)
 @given(snapshot=snapshots())
 def test_a_failing_plug_in_holds_its_queue_and_all_others_are_served(kind: str, snapshot: Snapshot) -> None:
+    others_are_served(kind, snapshot)
+
+
+def others_are_served(kind: str, snapshot: Snapshot) -> None:
+    """A queue is held for a plug-in that fails so; all else is decided as if it named one that there is not."""
     policies = failing(FAILING[kind])
     with known(*policies.values()):
         for queue in tried(snapshot):
@@ -180,3 +187,8 @@ def test_where_the_administrator_chose_it_the_default_serves_in_its_place(
                 plain, _ = decide(by(snapshot, sort, defaults[sort], queue), Memo())
                 if faults:
                     assert told(plan) == told(plain)
+
+
+def test_the_law_breaks_where_answers_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard.AskedPolicy, "ask", lambda self, question, check: question())
+    is_broken_in(snapshots(), lambda snapshot: others_are_served("raises", snapshot))
