@@ -18,13 +18,11 @@ import msgspec
 import yaml
 
 from admission.facts.workloads import WorkloadFact
-from admission.workloads.kinds import KINDS
+from admission.workloads.kinds import known_kinds
 from admission.workloads.kinds.document_checks import check_as_in_cluster
 from queues.api.api_resources import (
-    CRON_JOBS,
     DEPLOYMENTS,
     JOB_FLOWS,
-    LEADER_WORKER_SETS,
     NAMESPACES,
     PODS,
     RAY_SERVICES,
@@ -38,6 +36,7 @@ from queues.api.check.finding import Finding, Subject
 from queues.api.check.own_names import names_queue
 from queues.api.names import KUEUE_NAMES, QUEUE_LABEL
 from queues.api.validation.validation import defaulted
+from queues.api.workload_kinds import PASSING_KINDS
 
 
 def _name(api_version: object, kind: object) -> tuple[str, str]:
@@ -46,13 +45,13 @@ def _name(api_version: object, kind: object) -> tuple[str, str]:
 
 
 #: Kinds that wait, with what reads them.
-_READ: Final = {(each.resource.api_version, each.resource.kind): each.reader for each in KINDS}
+_READ: Final = {key: each.reader for key, each in known_kinds().by_resource.items()}
 #: Kinds that wait as what their controllers make.
 _OWNERS: Final = {
     (each.api_version, each.kind)
     for each in (
-        *(CRON_JOBS, DEPLOYMENTS, JOB_FLOWS, LEADER_WORKER_SETS, RAY_SERVICES, REPLICA_SETS, STATEFUL_SETS),
-        *(TRAIN_JOBS, VOLCANO_CRON_JOBS),
+        *(DEPLOYMENTS, JOB_FLOWS, RAY_SERVICES, REPLICA_SETS, STATEFUL_SETS, TRAIN_JOBS, VOLCANO_CRON_JOBS),
+        *(each.resource for each in PASSING_KINDS),
     )
 }
 #: Their names, in whatever version.
