@@ -59,3 +59,28 @@ def test_a_job_that_cannot_grow_says_how_it_could(
         with pytest.raises(ApiError, match="it gets more from then on while it runs"):
             resize(sandbox, "train", 3)
         assert len(sandbox.running("train-")) == 2, "nothing is lost"
+
+
+def test_what_was_added_on_borrowed_quota_goes_back_and_the_gang_starts_again(sandbox: Sandbox) -> None:
+    """The Job loses all its pods, as each that is suspended, and keeps the seats of what was admitted first."""
+    sandbox.add_nodes(1, gpus=4)
+    borrower = sandbox.add_queue(deserved={GPU: 2})
+    owner = sandbox.add_queue("owner", deserved={GPU: 2})
+    job = batch_job(sandbox, "train", 2, completionMode="Indexed")
+    job["metadata"]["annotations"] = MAY_GROW
+    sandbox.add(job)
+    sandbox.wait_running("train-", 2)
+    resize(sandbox, "train", 4)
+    sandbox.wait_running("train-", 4)
+
+    own = batch_job(sandbox, "own", 2)
+    own["metadata"]["labels"]["muster.dev/queue-name"] = owner
+    sandbox.add(own)
+    sandbox.wait_running("own-", 2)
+    sandbox.wait_running("train-", 2)
+    held = sandbox.held()
+    assert held[f"queue {borrower} {GPU}"] == held[f"queue {owner} {GPU}"] == 2_000
+    finish_all(sandbox, "own-")
+    sandbox.wait_running("train-", 4)
+    finish_all(sandbox, "train-")
+    sandbox.wait(lambda: sandbox.job_is("train", "Complete"), "the Job to end")

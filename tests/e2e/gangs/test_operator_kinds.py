@@ -245,3 +245,35 @@ def test_a_ray_cluster_grows_and_shrinks_while_it_runs(sandbox: Sandbox, operato
         sandbox.wait(lambda: gpus() == 12, "the seats of workers that are gone to be given back")
         assert len(sandbox.running("train-")) == 3
         assert sandbox.get("RayCluster", "train")["spec"]["suspend"] is False
+
+
+def test_an_elastic_job_starts_with_its_least_workers_and_the_others_join(
+    sandbox: Sandbox, operators: None
+) -> None:
+    sandbox.add_nodes(3)
+    queue = sandbox.add_queue(capability={GPU: 8})
+    made = pods_of_roles("pytorchReplicaSpecs")
+    with Operator(sandbox, "PyTorchJob", made, suspend=RUN_POLICY).playing():
+        job = {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "PyTorchJob",
+            "metadata": {"name": "train", "labels": {"muster.dev/queue-name": queue}},
+            "spec": {
+                "elasticPolicy": {"minReplicas": 2, "maxReplicas": 8},
+                "pytorchReplicaSpecs": roles(sandbox, Master=1, Worker=4),
+            },
+        }
+        sandbox.add(job)
+        wait_served(sandbox, "PyTorchJob", "train")
+        message = sandbox.wait_reason("train", "NeverFits")
+        assert message.startswith("12 nvidia.com/gpu asked"), "a master and two workers of 4"
+        sandbox.api.merge(path("Queue", "", queue), {"spec": {"capability": {GPU: 16}}})
+        before = {pod["metadata"]["uid"] for pod in sandbox.wait_running("train-", 4)}
+        sandbox.api.merge(path("Queue", "", queue), {"spec": {"capability": {GPU: 32}}})
+        assert before < {pod["metadata"]["uid"] for pod in sandbox.wait_running("train-", 5)}
+        scaled = {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 5}}}}
+        sandbox.merge("PyTorchJob", "train", scaled)  # as its autoscaler does
+        sandbox.wait_running("train-", 6)
+        finish_all(sandbox, "train-")
+        sandbox.api.merge(path("PyTorchJob", sandbox.name, "train") + "/status", {"status": SUCCEEDED})
+        sandbox.wait_free()
