@@ -306,7 +306,7 @@ class KindsWatch:
             message = (
                 f"{message}; {counted(holding, 'workload')} of it {'hold' if holding > 1 else 'holds'} seats"
             )
-        elif kind.is_used and kind.waits and KIND_FINALIZER not in finalizers:
+        elif kind.waits and kind.reason is KindReason.IN_USE and KIND_FINALIZER not in finalizers:
             version = expect("/metadata/resourceVersion", kind.stored["metadata"]["resourceVersion"])
             add = {"op": "add", "path": "/metadata/finalizers", "value": [*finalizers, KIND_FINALIZER]}
             await self._patch(path, [version, add], "json")

@@ -17,6 +17,7 @@ from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
 from admission.wire import WirePod
 from admission.workloads.kinds import (
+    Kinds,
     KindSupport,
     known_kinds,
     read_pod,
@@ -80,7 +81,7 @@ def check_as_in_cluster(subject: Subject, inherited: str, known: Known) -> list[
     """
     if (of_devices := _of_device_kind(subject)) is not None:
         return of_devices
-    kinds = known_kinds()
+    kinds = Kinds(added=tuple(known.kinds)) if known.kinds else known_kinds()
     support = kinds.by_resource.get((subject.value["apiVersion"], subject.value["kind"]))
     if support is None:
         return _of_another_kind(subject, inherited)

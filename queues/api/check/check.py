@@ -49,6 +49,7 @@ from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.job_template import JobTemplate
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
+from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.api.validation.known import Known
 from queues.api.validation.pod_fields import pod_problems
 from queues.api.validation.queued_work import (
@@ -167,7 +168,9 @@ def _of_subject(
     yield from _size(subject)
     kueue = subject.namespace in definitions.local_queues
     understood = (KeyUse.READ, KeyUse.TRANSLATED) if kueue else (KeyUse.READ,)
-    yield from own_names(subject, understood, waits=_waits(subject, definitions))
+    is_added = any(_is_of(each, document) for each in definitions.kinds)
+    waits = _waits(subject, definitions)
+    yield from own_names(subject, understood, waits=waits, is_of_added_kind=is_added)
     if kind_of(document) is None:
         if (owner := owner_kind(document)) is not None:
             yield from owner_findings(subject, owner, definitions)
@@ -184,6 +187,10 @@ def _of_subject(
     if identity is not None:
         seen.add(identity)
     yield from _of_known_kind(subject, definitions, as_in_cluster)
+
+
+def _is_of(kind: WorkloadKindSpec, document: Mapping[str, Any]) -> bool:
+    return (kind.resource.api_version, kind.resource.kind) == (document["apiVersion"], document["kind"])
 
 
 def _of_known_kind(

@@ -19,12 +19,13 @@ from queues.api.types.job_flow import JobFlow
 from queues.api.types.job_template import JobTemplate
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
+from queues.api.types.workload_kind import WorkloadKindDocument, WorkloadKindSpec
 from queues.api.validation.cycles import cycles
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.hypernode_rules import inner_hypernodes
 from queues.api.validation.known import Known
 from queues.api.validation.queued_work import pod_templates
-from queues.api.validation.validation import defaulted, kind_of
+from queues.api.validation.validation import defaulted, kind_of, violations_of
 from queues.json_values import list_at, mapping_at, text_at, value_at
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue import path_upwards
@@ -64,6 +65,8 @@ class Definitions:
     claim_templates: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     #: Specs of JobTemplates, by namespace and name.
     job_templates: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+    #: Kinds that WorkloadKinds among the documents add.
+    kinds: list[WorkloadKindSpec] = field(default_factory=list)
 
     @classmethod
     def of(cls, subjects: Iterable[Subject]) -> "Definitions":
@@ -91,6 +94,8 @@ class Definitions:
                 self.device_classes |= set(ResourceFlavor.parse(document).spec.device_classes)
             case model if model is JobTemplate:
                 self.job_templates.setdefault(subject.namespace, {})[name] = mapping_at(document, "spec")
+            case model if model is WorkloadKindDocument and not violations_of(document):
+                self.kinds.append(WorkloadKindDocument.parse(document).spec)
             case None if is_of(document, CLAIM_TEMPLATES):
                 self.claim_templates[subject.namespace, name] = classes_of(document)
             case None if document.get("kind") == "Namespace":
@@ -126,6 +131,7 @@ class Definitions:
             namespace_queue=self.namespace_queues.get(namespace),
             namespace_labels=self.namespace_labels.get(namespace),
             job_templates=self.job_templates.get(namespace, {}),
+            kinds=self.kinds,
         )
 
 

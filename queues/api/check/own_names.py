@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -81,12 +81,17 @@ class MetadataPlace:
     metadata: Any
 
 
-def own_names(subject: Subject, understood: Container[KeyUse], *, waits: bool) -> Iterator[Finding]:
+def own_names(
+    subject: Subject, understood: Container[KeyUse], *, waits: bool, is_of_added_kind: bool
+) -> Iterator[Finding]:
     """Findings for names on an object and on the templates in it.
 
-    ``understood``: uses that count in its namespace; ``waits``: whether it is in a queue.
+    ``understood``: uses that count in its namespace; ``waits``: whether it is in a queue; ``is_of_added_kind``: whether
+    a WorkloadKind describes it.
     """
     for place in metadata_of(subject.value):
+        if is_of_added_kind and not place.above:
+            place = replace(place, name=OPERATOR_JOB)  # noqa: PLW2901 - the documents know more of it
         for field in (LABEL, ANNOTATION):
             for key in mapping_at(place.metadata, field):
                 if isinstance(key, str):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.api.validation.size_rules import NodeAmounts
 from queues.flavor_growth import FlavorGrowth
 from queues.node_closures import NodeClosure
@@ -35,6 +36,8 @@ class Known:
     schedulers: Collection[str] | None = None
     #: Specs of JobTemplates of the object's namespace, by name; those that are not known are left out.
     job_templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: Kinds that WorkloadKinds add, besides those that Muster brings.
+    kinds: Sequence[WorkloadKindSpec] = ()
 
 
 NOTHING_KNOWN: Final = Known()

@@ -103,3 +103,49 @@ def test_a_kind_is_added_waits_runs_loses_a_node_is_evicted_ends_and_is_removed(
     assert "workloadkind/widget deleted" in told
     assert sandbox.find("WorkloadKind", "widget") is None
     assert "widget" not in stack.muster("kinds", "list", *kubeconfig).stdout
+
+
+def test_a_kind_that_is_taken_away_by_force_leaves_seats_to_its_pods_and_stops_nobody(
+    sandbox: Sandbox, added: list[str | Path]
+) -> None:
+    stack, kubeconfig, kind = sandbox.stack, added[1:], path("WorkloadKind", "", "widget")
+    sandbox.add_nodes(3)
+    queue = sandbox.add_queue()
+
+    def gpus() -> int:
+        return sandbox.held().get(f"queue {queue} nvidia.com/gpu", 0) // 1000
+
+    with Operator(sandbox, "Widget", pods_of).playing():
+        sandbox.add(widget(sandbox, "train", queue))
+        sandbox.wait_running("train-", 3)
+        sandbox.api.delete(kind)
+        sandbox.wait(
+            lambda: condition(sandbox.api.get(kind), "Ready").get("reason") == "Leaving",
+            "the kind to say that it is in use still",
+        )
+        assert "1 workload of it holds seats" in condition(sandbox.api.get(kind), "Ready")["message"]
+        # Nothing more of it is admitted.
+        sandbox.add(widget(sandbox, "second", queue))
+        sandbox.wait_reason("second", "KindLeaving")
+
+        sandbox.api.merge(kind, {"metadata": {"finalizers": None}})
+        sandbox.wait(lambda: sandbox.reason("second")[0] == "", "the kind to be out of use")
+        sandbox.add(bare_pod(sandbox, "other", 8))
+        sandbox.wait_running("other", 1)
+        assert gpus() == 24
+        assert len(sandbox.running("train-")) == 3
+        finish_all(sandbox, "train-")
+        sandbox.wait(lambda: gpus() == 8, "the seats of pods that have ended to be given back")
+
+        done = {"status": {"phase": "Done"}}
+        sandbox.api.merge(path("Widget", sandbox.name, "train") + "/status", done)
+
+        # Added again, it goes on with what is there.
+        assert stack.muster("kinds", "add", *added).stdout.endswith("workloadkind/widget in use\n")
+        finish_all(sandbox, "other")
+        pods = sandbox.wait_running("second-", 3)
+        assert {pod["metadata"]["labels"]["muster.dev/queue-name"] for pod in pods} == {queue}
+        finish_all(sandbox, "second-")
+        sandbox.api.merge(path("Widget", sandbox.name, "second") + "/status", done)
+        sandbox.wait_free()
+    stack.muster("kinds", "remove", "widget", *kubeconfig)

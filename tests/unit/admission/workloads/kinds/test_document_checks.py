@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+import yaml
 
 from admission.workloads.kinds import OPERATOR_KINDS
 from admission.workloads.kinds.document_checks import check_as_in_cluster
 from queues.api.api_resources import RAY_SERVICES, TRAIN_JOBS, ApiResource
 from queues.api.check.check import check_documents
+from tests.builders.added_kinds import WIDGET, widget
 from tests.tables import with_rows
 
 POD = "{containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: %s}}}]}"
@@ -250,3 +252,16 @@ def test_a_ray_cluster_of_a_ray_job_waits_with_that() -> None:
     assert found == [
         "note: RayCluster b metadata.ownerReferences: found an object that waits, expected it to wait for both"
     ]
+
+
+def test_objects_of_a_kind_that_is_among_the_documents_are_checked_as_those_of_other_kinds() -> None:
+    texts = [
+        ("kind.yaml", yaml.safe_dump(WIDGET)),
+        ("train.yaml", yaml.safe_dump(widget("train", "default"))),
+    ]
+    found = [str(each) for each in check_documents(texts, check_as_in_cluster)]
+    assert found == [
+        "train.yaml:1: document 1: note: Widget train: found 1 pod lead of 1 cpu; 2 pods worker of 1 nvidia.com/gpu, "
+        "all to start together; queue 'default'"
+    ]
+    assert "objects of this kind do not wait" in str(check_documents(texts[1:], check_as_in_cluster))
