@@ -37,8 +37,7 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> No
 
     click.echo(f"muster {version_of('muster')}, commit {commit()}, fingerprint {fingerprint()}")
     for plugin in plugins():
-        said = plugin.problem or f"version {plugin.version}, digest {plugin.digest}"
-        click.echo(f"plug-in {plugin.name}: {said} ({plugin.package})")
+        click.echo(f"plug-in {plugin.told}")
     context.exit()
 
 

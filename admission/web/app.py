@@ -48,6 +48,7 @@ from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
 from queues.errors import DatabaseTooSlow, DatabaseUnavailable, MusterError
+from queues.plugins.registry import plugins
 from queues.read_api import bodies
 from queues.read_api.nodes import NodeList
 from queues.sql.read.listed import ListPlace
@@ -319,8 +320,9 @@ class ReadApi:
         return encode(redacted(seen, sight))
 
     async def version(self, _: ReadRequest) -> bytes:
-        """The version of this replica."""
-        return encode(bodies.VersionBody(version=version("muster")))
+        """The version of this replica, and its plug-ins."""
+        names = tuple(each.told for each in plugins())
+        return encode(bodies.VersionBody(version=version("muster"), plugins=names))
 
     async def show_snapshot(self, request: web.Request) -> web.Response:
         """The last turn; it has all objects of all users."""

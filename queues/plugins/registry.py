@@ -53,6 +53,12 @@ class KnownPolicy:
         """Whether it is Muster's own."""
         return not self.package
 
+    @property
+    def told(self) -> str:
+        """What people are shown of it, in a few words."""
+        said = self.problem or f"version {self.version}, digest {self.digest}"
+        return f"{self.name}: {said} ({self.package})"
+
     def why_not(self, sort: PolicySort) -> str:
         """Why it cannot serve as this sort of policy; "" if it can."""
         if self.policy is None:

@@ -571,6 +571,8 @@ class VersionBody(Body, frozen=True, kw_only=True):
     """``GET …/version``."""
 
     version: str
+    #: Plug-ins of the replica that is asked, each with its version and the digest of its code.
+    plugins: tuple[str, ...] = ()
 
 
 class ProblemBody(Body, frozen=True, kw_only=True):
