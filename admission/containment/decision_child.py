@@ -11,6 +11,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import traceback
 from contextlib import suppress
 from dataclasses import replace
 from struct import Struct
@@ -105,8 +106,10 @@ class DecisionChild:
         if answer is None:
             raise ChildFailed(found=f"exit code {self._process.wait()}")
         found = pickle.loads(answer)
-        if isinstance(found, Exception):
+        if isinstance(found, PluginFault):
             raise found
+        if isinstance(found, str):
+            raise ChildFailed(found=found)
         plan, memo = found
         return plan, memo
 
@@ -184,6 +187,8 @@ def main() -> None:
             plan, memo = decide(snapshot, memo, limit, progress=progress)
             answer = pickle.dumps(_answer(plan, memo), pickle.HIGHEST_PROTOCOL)
         except Exception as error:
+            if not isinstance(error, PluginFault):
+                traceback.print_exc()
             memo = Memo()
             answer = pickle.dumps(_sent(error), pickle.HIGHEST_PROTOCOL)
         _send(out, answer)
@@ -195,11 +200,9 @@ def _answer(plan: Plan, memo: Memo) -> tuple[Plan, Memo]:
     return plan, Memo(plan=plan, until=memo.until, tree=memo.tree, usage=memo.usage)
 
 
-def _sent(error: Exception) -> Exception:
-    """The error as the parent gets it."""
-    if isinstance(error, PluginFault):
-        return error
-    return ChildFailed(found=f"{type(error).__name__}: {error}")
+def _sent(error: Exception) -> PluginFault | str:
+    """The error as the parent gets it. Not every one can be handed over."""
+    return error if isinstance(error, PluginFault) else f"{type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ their content goes along, afterwards the number alone. So what stayed the same o
 what is remembered by identity is remembered there too.
 """
 
+import copyreg
 import pickle
 from io import BytesIO
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -15,12 +17,23 @@ from admission.engine.nodes.table import Layout
 from queues.admissions import Admission, Claim
 from queues.quota.queue import Queue
 from queues.resources import Resources
+from queues.versioned_map import MapVersion
 from queues.workload import NodeFilter, PodSet, Workload
 
 #: Types of large or frequent values that do not change.
 _SHARED: Final = frozenset(
     (Admission, Claim, Layout, NodeFilter, PodSet, Queue, Resources, Workload, np.ndarray)
 )
+
+
+def _unchanging(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(mapping)
+
+
+# Some values hold mappings that cannot change, which pickle does not know.
+copyreg.pickle(MappingProxyType, lambda mapping: (_unchanging, (dict(mapping),)))
+# What a version shares with others of its map means nothing to another process.
+copyreg.pickle(MapVersion, lambda version: (dict, (dict(version),)))
 
 
 class Sender:

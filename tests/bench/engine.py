@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 
+from admission.containment.decision_child import DecisionChild
 from admission.engine.memo import Memo
 from admission.engine.pending.classes import ClassAnswers
 from admission.garbage_collection import collect_seldom
@@ -80,6 +81,39 @@ def steady() -> list[Mark]:
         _ms("50,000 pending, 1,000 queues, 10,000 full nodes: nothing changed", min(still), 10, 5),
         _ms("50,000 pending, 1,000 queues, 10,000 full nodes: one gang ended", min(ended), 40, 20),
         _ms("the same: a required-rack gang comes and does not fit", min(refused), 2, 0.5),
+    ]
+
+
+def with_plugins() -> list[Mark]:
+    """A turn in which one gang ended, 10,000 pending on 1,000 full nodes: in the process of plug-ins, and here."""
+    took: dict[bool, float] = {}
+    for in_child in (False, True):
+        names = [f"q{n:02}" for n in range(100)]
+        world = SyntheticWorld({QueueName(name): queue(name) for name in names}, node_table(1000))
+        world.child = DecisionChild() if in_child else None
+        world.arrive(workload(n + 1, names[n % 100], pods(4, 1)) for n in range(2000))
+        world.turn()
+        world.arrive(workload(100_000 + n, names[n % 100], pods(1 + n % 5, 2)) for n in range(10_000))
+        world.turn()
+        world.turn()
+        _quiet()
+        turns = []
+        for _ in range(5):
+            world.end(next(iter(world.admissions.freeze())))
+            world.turn()
+            turns.append(world.seconds)
+            world.turn()
+        took[in_child] = min(turns)
+        if world.child is not None:
+            world.child.end()
+    return [
+        _ms(
+            "one gang ended, 10,000 pending, 1,000 nodes: with plug-ins, in their process",
+            took[True],
+            500,
+            200,
+        ),
+        _ms("the same without plug-ins", took[False], 40, 20),
     ]
 
 
@@ -261,6 +295,7 @@ CASES: Mapping[str, Callable[[], list[Mark]]] = {
     "empty": empty_cluster,
     "steady": steady,
     "rack": rack_gang,
+    "plugins": with_plugins,
     "reclaim": reclaim,
     "generator": generator,
 }

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from time import process_time
+from time import perf_counter, process_time
 
+from admission.containment.decision_child import DecisionChild
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
@@ -93,7 +94,9 @@ class SyntheticWorld:
     memo: Memo = field(default_factory=Memo)
     claims: dict[WorkloadKey, Claim] = field(default_factory=dict)
     ended: dict[AdmissionId, frozenset[int]] = field(default_factory=dict)
-    #: Seconds of the last turn, and of all.
+    #: The child process in which turns are decided, as with plug-ins; None: they are decided here.
+    child: DecisionChild | None = None
+    #: Seconds of the last turn, and of all: of the processor, with a child as they pass.
     seconds: float = 0.0
     total: float = 0.0
     decisions: int = 0
@@ -109,7 +112,8 @@ class SyntheticWorld:
 
     def turn(self) -> Plan:
         """Freeze and decide, timed; then apply, not timed."""
-        began = process_time()
+        clock = process_time if self.child is None else perf_counter
+        began = clock()
         if self._moved:
             self.nodes, self._moved = self.nodes.with_used(self._moved), {}
         snapshot = Snapshot(
@@ -122,8 +126,11 @@ class SyntheticWorld:
             ended=self.ended,
             claims=self.claims,
         )
-        plan, self.memo = decide(snapshot, self.memo, NO_LIMIT)
-        self.seconds = process_time() - began
+        if self.child is None:
+            plan, self.memo = decide(snapshot, self.memo, NO_LIMIT)
+        else:
+            plan, _ = self.child.decide(snapshot, NO_LIMIT)
+        self.seconds = clock() - began
         self.total += self.seconds
         self.turns += 1
         self.admitted += len(plan.admits)
