@@ -17,7 +17,7 @@ from admission.engine.nodes.table import Layout
 from queues.admissions import Admission, Claim
 from queues.quota.queue import Queue
 from queues.resources import Resources
-from queues.versioned_map import MapVersion
+from queues.versioned_map import MapVersion, VersionedMap
 from queues.workload import NodeFilter, PodSet, Workload
 
 #: Types of large or frequent values that do not change.
@@ -30,10 +30,14 @@ def _unchanging(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(mapping)
 
 
+def _version(rows: dict[Any, Any]) -> MapVersion[Any, Any]:
+    return VersionedMap(rows).freeze()
+
+
 # Some values hold mappings that cannot change, which pickle does not know.
 copyreg.pickle(MappingProxyType, lambda mapping: (_unchanging, (dict(mapping),)))
 # What a version shares with others of its map means nothing to another process.
-copyreg.pickle(MapVersion, lambda version: (dict, (dict(version),)))
+copyreg.pickle(MapVersion, lambda version: (_version, (dict(version),)))
 
 
 class Sender:
