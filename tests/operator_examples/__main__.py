@@ -1,8 +1,8 @@
-"""``python -m tests.operator_examples [--kueue DIR] [--volcano DIR] [DIR…]``: other projects' examples, unchanged.
+"""``python -m tests.operator_examples [--kueue DIR] [--volcano DIR] [DIR…]``: other projects' examples as they are.
 
 The first two are checkouts, the others folders with samples of any project. The examples of each file are created in a
-namespace of their own. One with Kueue's has the label muster.dev/kueue-names; one with samples of a project that has no
-queues is gated, and has a queue for what names none. Each has to wait while its queue is paused, with a reason and
+namespace of their own; in one with Kueue's the label muster.dev/kueue-names is set, and of a project without queues
+each object that asks for pods gets the label of one. Each has to wait while its queue is paused, with a reason and
 without a pod that runs, then to have all its pods on nodes; what has a required topology is to be in one domain of it.
 What the name of its file says is to be denied has to be refused. Operators are played (``played_operators``), pods
 simulated. CronJobs get a schedule of every minute, and requests of devices the limits without which the API server
@@ -45,7 +45,6 @@ from queues.api.api_resources import (
 from queues.api.kueue_names import KUEUE_QUEUE
 from queues.api.names import (
     DEFAULT_QUEUE,
-    GATED_NAMESPACE,
     KUEUE_NAMES,
     LWS_GROUP_INDEX,
     QUEUE_ANNOTATION,
@@ -70,8 +69,6 @@ NODE_COUNT: Final = 8
 _KUEUE: Final = "site/static/examples/**/*.yaml"
 _VOLCANO: Final = "example/**/*.y*ml"
 _OTHER: Final = "**/*.y*ml"
-#: The queue of samples that name none.
-_UNNAMED: Final = "team"
 #: Level of the topology of Kueue's examples → how many nodes are in one domain of it.
 _LEVELS: Final = {"cloud.provider.com/topology-block": 4, "cloud.provider.com/topology-rack": 2}
 #: A vendor's device class in Kueue's examples, and the resource by which it may be asked for.
@@ -174,10 +171,11 @@ class Example:
         self._stack, self._api, self._file, self._origin = stack, api, file, origin
         self._namespace = namespace
         self._documents = list(_documents(file))
+        if origin is Origin.OTHER:
+            for each in self._documents:
+                _label(each, f"{namespace}-team")
         #: What waits in a queue.
-        self.queued = [
-            each for each in self._documents if resource_of(each) is not None and self._queue_of(each)
-        ]
+        self.queued = [each for each in self._documents if resource_of(each) is not None and _queue_of(each)]
 
     def runs(self) -> bool:
         """Whether it waits and runs; tells it. What cannot be run counts as well."""
@@ -216,16 +214,11 @@ class Example:
 
     def _prepare(self) -> None:
         """A namespace, paused queues, and a node for whatever node selectors ask."""
-        queues = {self._queue_of(each) for each in self._documents} - {""}
+        queues = {_queue_of(each) for each in self._documents} - {""}
         annotations = {f"local-queue.muster.dev/{queue}": self._queue(queue) for queue in queues}
         metadata: Document = {"name": self._namespace}
         if self._origin is Origin.KUEUE:
             metadata |= {"labels": {KUEUE_NAMES: "true"}, "annotations": annotations}
-        elif self._origin is Origin.OTHER:
-            metadata |= {
-                "labels": {GATED_NAMESPACE: "true"},
-                "annotations": {QUEUE_LABEL: self._queue(_UNNAMED)},
-            }
         self._api.create(NAMESPACES.path(), {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         there = {each["metadata"]["name"] for each in self._api.get(QUEUES.path())["items"]}
         for queue in map(self._queue, queues):
@@ -279,22 +272,16 @@ class Example:
             if error.facts["status"] not in (403, 409):
                 raise
 
-    def _queue_of(self, document: Document) -> str:
-        """The queue that an object waits in; "": it does not wait."""
-        if self._origin is Origin.OTHER:
-            return _UNNAMED if pods_expected(document) else ""
-        return _queue_named(document)
-
     def _queue(self, named: str) -> str:
         """The Queue to which a name in this example leads."""
-        return f"{self._namespace}-{named}" if self._origin is not Origin.VOLCANO else named
+        return f"{self._namespace}-{named}" if self._origin is Origin.KUEUE else named
 
     def _pause(self, queue: str, *, paused: bool) -> None:
         self._api.merge(QUEUES.path(name=queue), {"spec": {"policy": {"paused": paused}}})
 
     def _play(self) -> int:
         probe = {
-            "metadata": {"name": "probe", "labels": {KUEUE_QUEUE: self._queue_of(self.queued[0])}},
+            "metadata": {"name": "probe", "labels": {KUEUE_QUEUE: _queue_of(self.queued[0])}},
             "spec": {"containers": [{"name": "a", "image": "a"}]},
         }
 
@@ -305,13 +292,13 @@ class Example:
                 return False
             return QUEUE_LABEL in made["metadata"]["labels"]
 
-        if self._origin is not Origin.VOLCANO:
-            until(counts, "the labels of the namespace to count")
+        if self._origin is Origin.KUEUE:
+            until(counts, "Kueue's names to count")
         expected = sum(map(self._created, self._documents))
         until(self._waits, "it to wait with a reason")
         running = [each for each in self._pods() if each["spec"].get("nodeName")]
         assert not running, f"{len(running)} pods have a node while their queue is paused"
-        for queue in {self._queue_of(each) for each in self.queued}:
+        for queue in {_queue_of(each) for each in self.queued}:
             self._pause(self._queue(queue), paused=False)
         until(lambda: len(self._running()) >= expected, f"{expected} pods to run")
         self._is_together()
@@ -408,7 +395,14 @@ def _limit(value: Any) -> None:
         _limit(each)
 
 
-def _queue_named(document: Document) -> str:
+def _label(document: Document, queue: str) -> None:
+    """Name a queue on an object that asks for pods, as its user would."""
+    if resource_of(document) is not None and pods_expected(document):
+        metadata = document["metadata"]
+        metadata["labels"] = {**(metadata.get("labels") or {}), QUEUE_LABEL: queue}
+
+
+def _queue_of(document: Document) -> str:
     """The queue that an object waits in, as it or its template says in anybody's words; "": it does not wait."""
     meta, spec = document.get("metadata", {}), document.get("spec", {})
     template = spec.get("jobTemplate", spec.get("template", {}))

@@ -14,6 +14,7 @@ from queues.api.api_resources import (
     JOB_TEMPLATES,
     JOBS,
     LEADER_WORKER_SETS,
+    POD_GROUPS,
     PODS,
     RAY_SERVICES,
     REPLICA_SETS,
@@ -23,6 +24,8 @@ from queues.api.api_resources import (
     VOLCANO_JOBS,
     ApiResource,
 )
+from queues.api.names import GROUP_ANNOTATION
+from queues.api.workload_kinds import PASSING_KINDS
 from queues.errors import ApiError
 from tests.builders.operator_resources import (
     JAX_JOBS,
@@ -192,6 +195,82 @@ def _labelled(template: Mapping[str, Any], name: str, group: str, size: int) -> 
     return {"metadata": metadata, "spec": template["spec"]}
 
 
+def _of_disaggregated_set(document: Document) -> list[Document]:
+    """A LeaderWorkerSet of each role."""
+    head = {"apiVersion": LEADER_WORKER_SETS.api_version, "kind": LEADER_WORKER_SETS.kind}
+    name = document["metadata"]["name"]
+    roles = document["spec"]["roles"]
+    return [{**head, "metadata": {"name": f"{name}-{each['name']}"}, "spec": each["spec"]} for each in roles]
+
+
+def _of_mini_cluster(document: Document) -> list[Document]:
+    """An Indexed Job."""
+    name, spec = document["metadata"]["name"], document["spec"]
+    pod, size = spec.get("pod") or {}, spec.get("size", 1)
+    containers = [
+        {"name": f"container-{n}", "image": each["image"], "resources": each.get("resources", {})}
+        for n, each in enumerate(spec["containers"])
+    ]
+    kept = {field: pod[field] for field in ("nodeSelector", "tolerations", "schedulerName") if pod.get(field)}
+    template = {
+        "metadata": {field: pod.get(field) or {} for field in ("labels", "annotations")},
+        "spec": {"containers": containers, "restartPolicy": "OnFailure", **kept},
+    }
+    of_job = {"parallelism": size, "completions": size, "completionMode": "Indexed", "template": template}
+    job = {**_job(name), "spec": of_job}
+    job["metadata"]["labels"] |= spec.get("jobLabels") or {}
+    return [job]
+
+
+def _of_ray_cron_job(document: Document) -> list[Document]:
+    """A RayJob without the labels of its maker."""
+    head = {"apiVersion": RAY_JOBS.api_version, "kind": RAY_JOBS.kind}
+    metadata = {"name": f"{document['metadata']['name']}-1"}
+    return [{**head, "metadata": metadata, "spec": document["spec"]["jobTemplate"]}]
+
+
+def _of_workflow(document: Document) -> list[Document]:
+    return _steps(document["metadata"]["name"], document["spec"])
+
+
+def _of_cron_workflow(document: Document) -> list[Document]:
+    return _steps(document["metadata"]["name"], document["spec"]["workflowSpec"])
+
+
+def _steps(name: str, spec: Mapping[str, Any]) -> list[Document]:
+    """A pod of each template of a Workflow that has a container, as if each were a step."""
+    found = []
+    for index, each in enumerate(spec.get("templates", ())):
+        if (container := each.get("container") or each.get("script")) is None:
+            continue
+        labels = dict((spec.get("podMetadata") or {}).get("labels", {}))
+        labels |= (each.get("metadata") or {}).get("labels", {})
+        main = {"name": "main", "image": container["image"], "resources": container.get("resources", {})}
+        pod = {"metadata": {"labels": labels}, "spec": {"containers": [main], "restartPolicy": "Never"}}
+        found.append(_named(f"{name}-{index}", pod))
+    return found
+
+
+def _of_pod_clique_set(document: Document) -> list[Document]:
+    """For each replica a PodGroup with the pods of all cliques, as Grove's profile for Volcano has it."""
+    metadata, template = document["metadata"], document["spec"]["template"]
+    groups = template.get("podCliqueScalingGroups", ())
+    times = {name: each.get("replicas", 1) for each in groups for name in each["cliqueNames"]}
+    queue = metadata.get("annotations", {}).get("scheduling.grove.io/volcano-queue", "default")
+    found: list[Document] = []
+    for replica in range(document["spec"].get("replicas", 0)):
+        gang, pods = f"{metadata['name']}-{replica}", list[Document]()
+        for clique in template["cliques"]:
+            marks = {**clique.get("annotations", {}), GROUP_ANNOTATION: gang}
+            of_pods = {"labels": clique.get("labels", {}), "annotations": marks}
+            pod = {"metadata": of_pods, "spec": clique["spec"]["podSpec"]}
+            count = clique["spec"]["replicas"] * times.get(clique["name"], 1)
+            pods += [_named(f"{gang}-{clique['name']}-{index}", pod) for index in range(count)]
+        group = {"apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind, "metadata": {"name": gang}}
+        found += [{**group, "spec": {"minMember": len(pods), "queue": queue}}, *pods]
+    return found
+
+
 def _job(name: str) -> Document:
     """A Job with a label, as all operators have it: to one without, the API server gives the labels of its template."""
     metadata = {"name": name, "labels": {"played": name}}
@@ -205,6 +284,7 @@ class Played(NamedTuple):
     suspend: tuple[str, ...] = ("spec", "suspend")
 
 
+_PASSING: Final = {each.resource.kind: each.resource for each in PASSING_KINDS}
 _RUN_POLICY: Final = ("spec", "runPolicy", "suspend")
 PLAYED: Final[Mapping[ApiResource, Played]] = {
     JOB_SETS: Played(_of_job_set),
@@ -219,10 +299,16 @@ PLAYED: Final[Mapping[ApiResource, Played]] = {
     RAY_SERVICES: Played(_of_ray_service, ()),
     SPARK_APPLICATIONS: Played(_of_spark_application),
     LEADER_WORKER_SETS: Played(_of_leader_worker_set, ()),
+    _PASSING["CronWorkflow"]: Played(_of_cron_workflow, ()),
+    _PASSING["DisaggregatedSet"]: Played(_of_disaggregated_set, ()),
+    _PASSING["MiniCluster"]: Played(_of_mini_cluster, ()),
+    _PASSING["PodCliqueSet"]: Played(_of_pod_clique_set, ()),
+    _PASSING["RayCronJob"]: Played(_of_ray_cron_job, ()),
+    _PASSING["Workflow"]: Played(_of_workflow, ()),
 }
 _BUILT_IN: Final = (PODS, JOBS, CRON_JOBS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, SERVICES)
 #: Kinds of Volcano that are Muster's own here.
-_MUSTERS: Final = (VOLCANO_JOBS, VOLCANO_CRON_JOBS, JOB_FLOWS, JOB_TEMPLATES)
+_MUSTERS: Final = (VOLCANO_JOBS, VOLCANO_CRON_JOBS, JOB_FLOWS, JOB_TEMPLATES, POD_GROUPS)
 _BY_KIND: Final = {(each.api_version, each.kind): each for each in (*PLAYED, *_BUILT_IN, *_MUSTERS)}
 
 
@@ -235,7 +321,8 @@ def pods_expected(document: Document) -> int:
     """How many pods there are once an object runs."""
     resource, spec = resource_of(document), document.get("spec", {})
     if resource in PLAYED and resource is not LEADER_WORKER_SETS:
-        return sum(map(pods_expected, PLAYED[resource].made(document)))
+        named = {**document, "metadata": {"name": "made", **document["metadata"]}}
+        return sum(map(pods_expected, PLAYED[resource].made(named)))
     if resource in _MADE_BY_SCHEDULE:
         of = _MADE_BY_SCHEDULE[resource]
         template = spec["jobTemplate"]["spec"]
