@@ -324,6 +324,20 @@ class DevicePlace(NamedTuple):
         return self.numa, self.root
 
 
+class NodeLoad(NamedTuple):
+    """How busy and how hot the devices of a node are, as its agent reports it: 1 low, 2 medium, 3 high.
+
+    0: it is not reported.
+    """
+
+    utilisation: int = 0
+    temperature: int = 0
+
+
+#: No agent reports it.
+NO_LOAD: Final = NodeLoad()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicePlaces:
     """How the whole devices of a node are linked that count as one resource."""

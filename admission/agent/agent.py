@@ -32,7 +32,7 @@ from admission.agent.cluster.backoff import RetryBackoff
 from admission.agent.cluster.heartbeat import LeaseHeartbeat
 from admission.agent.cluster.node_watch import NodeWatch, WatchedNode
 from admission.agent.cluster.reporter import Report, Reporter
-from admission.agent.device_object import device_document, node_labels
+from admission.agent.device_object import device_document, node_labels, with_load
 from admission.agent.device_watch import DeviceWatch, Seen
 from admission.agent.health import DeviceHealth, HealthState, assess
 from admission.agent.kubelet.checkpoint import (
@@ -46,6 +46,7 @@ from admission.agent.kubelet.registered_resources import (
     registered_resources,
     unusual_resources,
 )
+from admission.agent.load import LoadState
 from admission.agent.metrics import AgentMetrics, NodeObservation
 from admission.agent.readings import DeviceEvent, DeviceId, NodeReading, all_lost
 from admission.agent.remembered import AgentMemory, KnownDevices, remembered
@@ -116,6 +117,8 @@ class Agent:
         self._deletions = 0
         #: What each device is, or was last, registered as.
         self._resources: dict[DeviceId, str] = {}
+        #: How busy and hot the devices are, and were reported to be.
+        self._load_state = LoadState()
         #: Events that no assessment has seen yet.
         self._events: list[DeviceEvent] = []
         self._load_at = 0.0
@@ -179,6 +182,8 @@ class Agent:
         mark = None if self.node.node is None else self.node.node.mark
         self._health = assess(before, readings, self._events, mark, now)
         self._events = []
+        if self._settings.report_load:
+            self._load_state = self._load_state.after(readings, now)
         self._offer(seen, readings, self._health.devices, ticks)
 
     # ── the parts of a step ─────────────────────────────────────────────────────────────────────────────────────
@@ -243,6 +248,7 @@ class Agent:
             logger.info("nothing is known of what was reported before, or it is of another node of this name")
         self._health = memory.health_state()
         self._resources, self._allocations = memory.resources, memory.allocations
+        self._load_state = memory.load if self._settings.report_load else LoadState()
         before = {reading.vendor: reading for reading in memory.readings}
         self._known = {watch.vendor: KnownDevices(before.get(watch.vendor)) for watch in self.devices}
         return self._health
@@ -277,9 +283,10 @@ class Agent:
         device = None
         if self._has_device:
             offered = offered_devices(readings, kubelet.registered)
-            memory = AgentMemory.of(readings, health, resources, uses)
-            device = device_document(
-                name, node.uid, readings, health, uses, resources, offered, memory.text()
+            memory = AgentMemory.of(readings, health, resources, uses, self._load_state)
+            device = with_load(
+                device_document(name, node.uid, readings, health, uses, resources, offered, memory.text()),
+                self._load_state.reported,
             )
         self.reporter.offer(Report(device=device, labels=node_labels(readings), node_labels=node.labels))
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from admission.agent.allocations import Allocation
 from admission.agent.health.conditions import DeviceHealth, condition_documents
+from admission.agent.load import Load
 from admission.agent.readings import SWITCH, DeviceId, DeviceReading, Fabric, NodeReading
 from queues.api import names
 from queues.errors import InvalidQuantity
@@ -33,6 +34,8 @@ _LABELS: Final = (
     names.KOORDINATOR_GPU_MODEL,
     names.KOORDINATOR_GPU_DRIVER,
     names.GPU_RUNTIME,
+    names.GPU_UTILISATION,
+    names.GPU_TEMPERATURE,
 )
 _ANNOTATIONS: Final = (names.MIG_INSTANCES, names.HEALTH_MEMORY)
 
@@ -92,6 +95,14 @@ def device_document(
         "spec": {"devices": sorted(devices, key=_place)},
         "status": {"allocations": _allocations(allocations, minors)},
     }
+
+
+def with_load(document: Document, load: Load) -> Document:
+    """The Device object with labels that say how busy and how hot the devices are."""
+    steps = {names.GPU_UTILISATION: load.utilisation, names.GPU_TEMPERATURE: load.temperature}
+    told = {key: step.value for key, step in steps.items() if step is not None}
+    metadata = document["metadata"]
+    return {**document, "metadata": {**metadata, "labels": {**metadata["labels"], **told}}}
 
 
 def node_labels(readings: Sequence[NodeReading]) -> dict[str, str | None]:

@@ -58,7 +58,7 @@ class RecoveryAction(StrEnum):
 
 
 class Telemetry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What changes all the time: it is for metrics and thresholds, and is not written to the API server."""
+    """What changes all the time: it is for metrics and thresholds; only steps of it are written (``load``)."""
 
     #: Degrees Celsius.
     temperature: int | None = None

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from admission.agent.allocations import Allocation
 from admission.agent.device_object import device_minor
 from admission.agent.health import DeviceHealth, HealthState
+from admission.agent.load import LoadState
 from admission.agent.readings import DeviceId, DeviceReading, NodeReading, all_lost, as_lost
 from queues.api.names import HEALTH_MEMORY
 from queues.json_values import list_at, value_at
@@ -92,6 +93,8 @@ class AgentMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     resources: dict[DeviceId, str] = {}
     #: Which pod had which devices.
     allocations: tuple[Allocation, ...] = ()
+    #: How busy and hot they were reported to be.
+    load: LoadState = LoadState()
 
     @classmethod
     def of(
@@ -100,6 +103,7 @@ class AgentMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         health: Mapping[DeviceId, DeviceHealth],
         resources: Mapping[DeviceId, str] = MappingProxyType({}),
         allocations: Sequence[Allocation] = (),
+        load: LoadState = LoadState(),  # noqa: B008 -- it is frozen
     ) -> Self:
         """What is to be remembered of what is reported now."""
         return cls(
@@ -107,6 +111,7 @@ class AgentMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
             health=dict(health),
             resources=dict(resources),
             allocations=tuple(allocations),
+            load=load.remembered(),
         )
 
     def health_state(self) -> HealthState:

@@ -35,6 +35,9 @@ class AgentSettings:
     start_spread_seconds: float = _setting(
         5.0, "The first request comes after a random part of so many seconds: agents often start together."
     )
+    report_load: bool = _setting(
+        False, "Whether the Device says how busy and how hot the devices are, for policies that score nodes."
+    )
     metrics_listen: str = _setting(":9402", "Address of /metrics and /healthz; empty: none.")
     kubelet_dir: str = _setting(
         "/var/lib/kubelet",
@@ -108,11 +111,18 @@ def _one_of(*words: str) -> Any:
     return read_word
 
 
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(f"found {text!r}, expected true or false")
+    return text == "true"
+
+
 _READERS: Final[Mapping[str, Any]] = {
     "node_name": str,
     "poll_seconds": lambda text: _seconds(text, least=0.1),
     "hang_seconds": lambda text: _seconds(text, least=1),
     "start_spread_seconds": lambda text: _seconds(text, least=0),
+    "report_load": _flag,
     "metrics_listen": _listen,
     "kubelet_dir": str,
     "log_format": _one_of("json", "console"),

@@ -12,8 +12,10 @@ from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources
 from queues.workload import (
+    NO_LOAD,
     DevicePlaces,
     FlavorName,
+    NodeLoad,
     NodeName,
     QueueName,
     Requirement,
@@ -52,6 +54,8 @@ class NodeFact:
     recovery: str = ""
     #: How its devices are linked, by resource: for resources with a report about all of their devices.
     devices: tuple[DevicePlaces, ...] = ()
+    #: How busy and hot its devices are.
+    load: NodeLoad = NO_LOAD
 
     @property
     def out_of_service(self) -> bool:

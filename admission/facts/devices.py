@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from queues.resources import GPU
-from queues.workload import NodeName
+from queues.workload import NO_LOAD, NodeLoad, NodeName
 
 
 class AllocatedDevice(NamedTuple):
@@ -209,6 +209,8 @@ class NodeDevicesFact:
     devices: tuple[ReportedDevice, ...] = ()
     #: Numbers of the devices that pods have, by the pod's uid.
     holders: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    #: How busy and hot they are, for policies that score nodes.
+    load: NodeLoad = NO_LOAD
 
     @property
     def has_faults(self) -> bool:

@@ -23,7 +23,7 @@ from queues.plugins.registry import plugins
 from queues.quota.decayed_usage import PastUse
 from queues.quota.queue import Queue
 from queues.resources import MOST_ON_NODE, NOTHING
-from queues.workload import QueueName
+from queues.workload import NO_LOAD, QueueName
 
 #: Grows when the form changes in a way that older files cannot be read.
 SCHEMA: Final = "muster.dev/turn/v3"
@@ -33,7 +33,7 @@ _STATED_BY_NODES: Final = frozenset(
     (
         *("layout", "resources", "allocatable", "used", "unhealthy"),
         *("names", "position", "flavors", "chains", "levels", "labels", "taints", "usable", "why_not"),
-        *("devices", "links", "closed"),
+        *("devices", "links", "loads", "closed"),
     )
 )
 
@@ -131,6 +131,7 @@ def nodes_of(table: NodeTable) -> Iterator[Node]:
             why_not=layout.why_not[column],
             flavor=layout.flavors[column],
             devices=layout.devices.get(name, ()),
+            load=layout.loads.get(name, NO_LOAD),
             unhealthy=table.unhealthy.get(name, NOTHING),
         )
 

@@ -515,6 +515,7 @@ class NodeInventory:
                 why_not=why_not,
                 flavor=_flavor(fact.labels, flavors),
                 devices=fact.devices,
+                load=fact.load,
                 unhealthy=fact.unhealthy,
             )
 

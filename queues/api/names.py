@@ -93,6 +93,9 @@ DEVICE_RESOURCE: Final = "muster.dev/device-resource"
 DEVICE_OFFERED: Final = "muster.dev/device-offered"
 NVLINK_ISLAND: Final = "muster.dev/nvlink-island"
 MIG_MODE: Final = "muster.dev/mig"
+#: Labels of a Device: how busy and how hot its devices are (``low``, ``medium``, ``high``), where agents report it.
+GPU_UTILISATION: Final = "muster.dev/gpu-utilisation"
+GPU_TEMPERATURE: Final = "muster.dev/gpu-temperature"
 #: Annotations of a Device, as JSON: MIG instances of each device, and what the agent has to remember of their faults.
 MIG_INSTANCES: Final = "muster.dev/mig-instances"
 HEALTH_MEMORY: Final = "muster.dev/health-memory"

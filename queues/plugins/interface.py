@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 import msgspec
 
 from queues.flavor_growth import FlavorGrowth
-from queues.workload import FlavorName, NodeName, PodSet, QueueName, Workload
+from queues.workload import FlavorName, NodeLoad, NodeName, PodSet, QueueName, Workload
 
 if TYPE_CHECKING:  # numpy takes longer to load than all else that a short command needs
     import numpy as np
@@ -182,6 +182,8 @@ class PlacementNodes:
     #: (R, N) what they offer, and what of it is free now; read-only.
     allocatable: "NDArray[np.int64]"
     free: "NDArray[np.int64]"
+    #: (N,) how busy and hot their devices are; ``NO_LOAD`` where no agent reports it (``agent.reportLoad``).
+    loads: Sequence[NodeLoad]
 
 
 #: The highest score of a node; the lowest is 0.

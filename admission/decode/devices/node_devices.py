@@ -11,8 +11,9 @@ from typing import Final
 import msgspec
 
 from admission.agent.health.conditions import UNHEALTHY, ConditionType
+from admission.agent.load import Step
 from admission.agent.xids import XidClass, xid_class
-from admission.decode.fields import condition, seconds
+from admission.decode.fields import condition, one, seconds
 from admission.facts.devices import DeviceFault, FaultCondition, NodeDevicesFact, ReportedDevice
 from admission.wire import (
     WireCondition,
@@ -26,9 +27,11 @@ from queues.api import names
 from queues.api.reading.user_values import shortened
 from queues.api.resource_names import is_extended
 from queues.resources import usual_resource
-from queues.workload import NodeName
+from queues.workload import NO_LOAD, NodeLoad, NodeName
 
 _GPU: Final = "gpu"
+#: How high something is, as ``NodeLoad`` has it.
+_STEPS: Final = {step.value: number for number, step in enumerate(Step, start=1)}
 _OFFERED: Final = {"true": True, "false": False}
 #: Bounds of what is kept of a Device object: any koordlet, or a user with the right, may write it.
 _MOST_DEVICES: Final = 64
@@ -65,7 +68,15 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
         node=NodeName(metadata.name),
         devices=tuple(sorted(devices, key=lambda each: each.number)),
         holders=_holders(found.status.allocations or (), numbers),
+        load=_load(metadata.labels or {}),
     )
+
+
+def _load(labels: Mapping[str, str]) -> NodeLoad:
+    utilisation, temperature = (
+        _STEPS.get(labels.get(name, ""), 0) for name in (names.GPU_UTILISATION, names.GPU_TEMPERATURE)
+    )
+    return one(NodeLoad(utilisation, temperature)) if utilisation or temperature else NO_LOAD
 
 
 def _resource(told: str, vendor: str) -> str:

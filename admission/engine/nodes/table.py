@@ -23,10 +23,12 @@ from queues.flavor_growth import FlavorGrowth
 from queues.resources import MOST_ON_NODE, NOTHING, Resources, is_device
 from queues.workload import (
     NO_FLAVOR,
+    NO_LOAD,
     DevicePlaces,
     FlavorName,
     HostPort,
     NodeFilter,
+    NodeLoad,
     NodeName,
     Preference,
     Taint,
@@ -60,6 +62,8 @@ class Node:
     flavor: FlavorName = NO_FLAVOR
     #: How its devices are linked, by resource; empty: no agent reports it.
     devices: tuple[DevicePlaces, ...] = ()
+    #: How busy and hot its devices are, for policies that score nodes.
+    load: NodeLoad = NO_LOAD
     #: What it would offer besides if all of its devices were healthy.
     unhealthy: Resources = NOTHING
 
@@ -82,6 +86,8 @@ class Layout:
     #: How the devices of the nodes are linked, of those that report it; the same as arrays, by resource.
     devices: Mapping[NodeName, tuple[DevicePlaces, ...]] = field(default_factory=dict)
     links: Mapping[str, DeviceLinks] = field(default_factory=dict)
+    #: How busy and hot the devices of nodes are, of those that report it.
+    loads: Mapping[NodeName, NodeLoad] = field(default_factory=dict)
     #: Nodes that Reservations and NodeDrains close in this turn.
     closed: tuple[ClosedNodes, ...] = ()
     #: All ResourceFlavors, with what can be added to them; empty: none states anything.
@@ -239,6 +245,7 @@ class NodeTable:
             why_not=tuple(node.why_not for node in ordered),
             devices={node.name: node.devices for node in ordered if node.devices},
             links=device_links([node.devices for node in ordered]),
+            loads={node.name: node.load for node in ordered if node.load != NO_LOAD},
             growth=growth,
             tolerations=tolerations,
         )

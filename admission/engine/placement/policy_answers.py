@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from admission.engine.nodes.table import Amounts, Mask
 from admission.engine.trial import Trial
 from queues.plugins.interface import MOST_SCORE, PlacementNodes, PodsRequest
-from queues.workload import FlavorName, PodSet, Workload
+from queues.workload import NO_LOAD, FlavorName, PodSet, Workload
 
 
 def flavors_to_try(trial: Trial, workload: Workload, sets: Sequence[PodSet]) -> tuple[FlavorName, ...]:
@@ -55,6 +55,7 @@ def _nodes(trial: Trial) -> PlacementNodes:
         table.resources,
         _read_only(table.allocatable),
         _read_only(trial.free),
+        [layout.loads.get(name, NO_LOAD) for name in layout.names],
     )
 
 

@@ -39,7 +39,7 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
     faults = tuple(each.fault for each in reported.devices if each.fault is not None)
     linked = _linked(fact, reported)
     if not faults and not linked:
-        return fact
+        return fact if reported.load == fact.load else replace(fact, load=reported.load)
     amounts = _amounts(fact, reported) if faults else dict(fact.allocatable)
     for places in linked:
         if not places.in_parts:
@@ -48,6 +48,7 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
         fact,
         allocatable=one(Resources(amounts)),
         devices=linked,
+        load=reported.load,
         faults=faults,
         offers_faulty_devices=_offers_faulty(fact, reported),
         faulty_pods=_faulty_pods(reported.holders, _not_accepted(fact, faults)),

@@ -1,4 +1,4 @@
-"""Scores of nodes with accelerators: by type, tier, links, fragmentation of memory, and use, with weights.
+"""Scores of nodes with accelerators: by type, tier, links, fragmentation of memory, use and load, with weights.
 
 A workload says what it would like as ``policy.muster.dev/accelerator`` (the value of the node label) and
 ``policy.muster.dev/workload-type`` (``training``, ``inference``, ``development``).
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from queues.plugins.built_in import Pack
 from queues.plugins.interface import PlacementNodes, PodsRequest
 from queues.resources import GPU, MEMORY
+from queues.workload import NodeLoad
 
 Scores = NDArray[np.int64]
 Weight = Annotated[int, msgspec.Meta(ge=0, le=100)]
@@ -27,6 +28,7 @@ class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     links: Weight = 20
     memory: Weight = 15
     use: Weight = 25
+    load: Weight = 10
 
 
 class Accelerators(Pack):
@@ -57,6 +59,7 @@ class Accelerators(Pack):
             (weights.links, self._by_links(request, nodes)),
             (weights.memory, _used_percent(nodes, MEMORY)),
             (weights.use, _by_use(_used_percent(nodes, GPU))),
+            (weights.load, np.array([_by_load(each) for each in nodes.loads], np.int64)),
         )
         total = sum(weight for weight, _ in parts)
         mean = sum((weight * part for weight, part in parts), np.zeros(len(nodes.names), np.int64))
@@ -94,6 +97,12 @@ def _used_percent(nodes: PlacementNodes, resource: str) -> Scores:
     offered = nodes.allocatable[row]
     used = np.clip(offered - nodes.free[row], 0, offered)
     return used * 100 // np.maximum(offered, 1)
+
+
+def _by_load(load: NodeLoad) -> int:
+    """Idle and cool nodes go first; 0 where no agent reports it (``agent.reportLoad``)."""
+    steps = [each for each in load if each]
+    return sum(150 - 50 * each for each in steps) // max(1, len(steps))
 
 
 def _by_use(percent: Scores) -> Scores:

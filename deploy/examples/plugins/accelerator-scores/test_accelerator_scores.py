@@ -1,17 +1,23 @@
 """Which node is best."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from accelerator_scores import Accelerators
 
 from queues.plugins.interface import PlacementNodes, PodsRequest
 from queues.resources import Resources
-from queues.workload import NO_FLAVOR, NodeName, PodSet, QueueName
+from queues.workload import NO_FLAVOR, NO_LOAD, NodeLoad, NodeName, PodSet, QueueName
 
 TYPES = ("a100", "v100", "t4")
 
 
 def best(
-    gpus: int = 1, parameters: Accelerators.Parameters | None = None, used: int = 0, **hints: str
+    gpus: int = 1,
+    parameters: Accelerators.Parameters | None = None,
+    used: int = 0,
+    loads: Sequence[NodeLoad] = (NO_LOAD,) * 3,
+    **hints: str,
 ) -> str:
     takes = Resources({"nvidia.com/gpu": gpus * 1000})
     request = PodsRequest(
@@ -24,7 +30,7 @@ def best(
     offered = np.full((1, 3), 8000, np.int64)
     free = offered - np.array([[0, 0, used * 1000]])
     names = [NodeName(each) for each in TYPES]
-    nodes = PlacementNodes(names, labels, [NO_FLAVOR] * 3, ["nvidia.com/gpu"], offered, free)
+    nodes = PlacementNodes(names, labels, [NO_FLAVOR] * 3, ["nvidia.com/gpu"], offered, free, loads)
     scores = Accelerators(parameters).score(request, nodes)
     assert scores.dtype == np.int64
     assert 0 <= scores.min() <= scores.max() <= 100
@@ -45,3 +51,8 @@ def test_training_gets_fast_ones_and_development_slow_ones() -> None:
 def test_several_devices_go_where_they_are_linked_and_used_nodes_fill_up() -> None:
     assert best(gpus=4) == "v100"
     assert best(used=5) == "t4"
+
+
+def test_cool_and_idle_nodes_go_first_where_agents_report_it() -> None:
+    assert best(loads=[NO_LOAD, NodeLoad(2, 1), NodeLoad(2, 3)]) == "v100"
+    assert best(loads=[NodeLoad(1, 1), NodeLoad(2, 1), NO_LOAD]) == "a100"

@@ -18,7 +18,7 @@ from queues.plugins.interface import (
     VictimCostPolicy,
 )
 from queues.resources import Resources
-from queues.workload import FlavorName, NodeName, PodSet, QueueName, Workload
+from queues.workload import NO_LOAD, FlavorName, NodeName, PodSet, QueueName, Workload
 from tests.builders.decided_work import a_workload
 
 Q = QueueName("q")
@@ -36,7 +36,9 @@ def workload() -> Workload:
 def nodes() -> PlacementNodes:
     free = np.zeros((1, 2), np.int64)
     free.flags.writeable = False
-    return PlacementNodes([NodeName("n1"), NodeName("n2")], [{}, {}], FLAVORS, ["cpu"], free, free)
+    return PlacementNodes(
+        [NodeName("n1"), NodeName("n2")], [{}, {}], FLAVORS, ["cpu"], free, free, [NO_LOAD, NO_LOAD]
+    )
 
 
 def urgency(answer: Callable[..., Any]) -> int:
