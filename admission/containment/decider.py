@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from admission.containment.decision_child import ChildFailed, DecisionChild
+from admission.containment.decision_child import ChildEnded, ChildFailed, DecisionChild
 from admission.containment.decision_thread import LOOKS, DecisionSamples, DecisionThread, DecisionTooLong
 from admission.engine import decide as engine
 from admission.engine.decide import Memo
@@ -96,6 +96,7 @@ class Decider:
         Raises PluginFault, for a plug-in that has to be set aside; DecisionTooLong, with the workloads that took the
         time if they are known; and the engine's error if it fails without any workload too.
         """
+        failure: Exception
         for again in (False, True):
             try:
                 plan, self.memo = await self._decided(snapshot, limit)
@@ -103,6 +104,12 @@ class Decider:
             except PluginFault:
                 self.memo, self.failures = Memo(), self.failures + 1
                 raise
+            except ChildEnded as error:
+                # Nothing that was decided on is to blame.
+                self.memo, self.failures, failure = Memo(), self.failures + 1, error
+                _log.error("the process that decides has ended", extra={"again": again, "why": str(error)})
+                if again:
+                    raise
             except DecisionTooLong:
                 self.memo = Memo()
                 # Not in the thread of decisions, in which this one may still run.
@@ -127,8 +134,9 @@ class Decider:
                 answer = await self._thread.run(
                     lambda: engine.decide(snapshot, self.memo, limit, progress=samples.progress), samples.look
                 )
-        except (ChildFailed, DecisionTooLong, asyncio.CancelledError) as error:
-            self._end_child()
+        except (ChildFailed, PluginFault, DecisionTooLong, asyncio.CancelledError) as error:
+            if child is None or not (isinstance(error, PluginFault) and child.is_alive()):
+                self._end_child()
             if not isinstance(error, DecisionTooLong):
                 raise
             error.fault = samples.fault(error.facts["seconds"])

@@ -38,6 +38,10 @@ _DEATH_SIGNAL: Final = 1
 
 
 class ChildFailed(MusterError):
+    """The process that decides while queues have plug-ins could not decide: {found}."""
+
+
+class ChildEnded(ChildFailed):
     """The process that decides while queues have plug-ins has ended: {found}. The next decision starts it again."""
 
 
@@ -94,17 +98,20 @@ class DecisionChild:
     def decide(self, snapshot: Snapshot, limit: int) -> tuple[Plan, Memo]:
         """As the engine's ``decide``; the memo has all but what only the child needs.
 
-        Raises PluginFault, or ChildFailed.
+        Raises PluginFault, ChildFailed for an error of the engine, or ChildEnded.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
             _send(self._process.stdin, self._sender.dump((replace(snapshot, tree=None), limit)))
             answer = _receive(self._process.stdout)
-        except OSError as error:
-            raise ChildFailed(found=str(error)) from error
+        except (OSError, ValueError) as error:  # the pipe is broken, or was closed
+            raise ChildEnded(found=str(error)) from error
         if answer is None:
-            raise ChildFailed(found=f"exit code {self._process.wait()}")
+            code = self._process.wait()
+            if (asked := self.busy().asked) is not None:
+                raise asked.fault(f"ended the process that decides (exit code {code})")
+            raise ChildEnded(found=f"exit code {code}")
         found = pickle.loads(answer)
         if isinstance(found, PluginFault):
             raise found
@@ -116,6 +123,10 @@ class DecisionChild:
     def busy(self) -> Busy:
         """What it is busy with now."""
         return self._page.read()
+
+    def is_alive(self) -> bool:
+        """Whether it can decide more."""
+        return self._process.poll() is None
 
     def end(self) -> None:
         """End it, whatever it does."""

@@ -1,6 +1,8 @@
 """What another process is handed again and again: the same objects stay the same ones, and nothing is kept for ever."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.containment.decision_child import ChildFailed, DecisionChild
+from admission.containment.decision_child import ChildEnded, ChildFailed, DecisionChild
 from admission.containment.shared_objects import Receiver, Sender
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
@@ -16,9 +18,12 @@ from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
 from admission.replay import json_form
 from admission.replay.made_up_clusters import made_up_clusters
+from queues.plugins.guard import PluginFault
 from queues.versioned_map import VersionedMap
+from tests.builders.plugin_policies import installed
 from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import snapshots
+from tests.waiting import until
 
 
 @in_worlds(60)
@@ -58,6 +63,44 @@ def test_versions_of_maps_and_mappings_that_cannot_change_arrive_as_they_are() -
     assert "7" not in arrived["map"]
     assert dict(arrived["fixed"]) == {"a": 1}
     assert arrived["array"].tolist() == [0, 1, 2]
+
+
+SLOW = """
+import re
+
+from queues.plugins.interface import OrderPolicy
+
+
+class Slow(OrderPolicy):
+    name = "slow"
+    terms = None
+
+    def urgency(self, workload):
+        return len(re.match("(a+)+$", "a" * 64 + "b") or "")
+"""
+
+
+def test_who_is_asked_when_the_child_ends_is_to_blame(tmp_path: Path) -> None:
+    with installed(tmp_path, "slow_order", {"slow_order.py": SLOW}, slow="slow_order:Slow"):
+        snapshot = next(made_up_clusters(1))
+        served = {name: replace(each, order="slow") for name, each in snapshot.queues.items()}
+        child = DecisionChild()
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(child.decide, replace(snapshot, queues=served), SEATS_PER_PLAN)
+            until(lambda: child.busy().asked is not None, "the plug-in to be asked")
+            child._process.kill()
+            with pytest.raises(PluginFault, match="ended the process that decides"):
+                asked.result(60)
+        assert not child.is_alive()
+        child.end()
+
+
+def test_nobody_is_to_blame_where_nobody_was_asked() -> None:
+    child = DecisionChild()
+    child._process.kill()
+    with pytest.raises(ChildEnded):
+        child.decide(next(made_up_clusters(1)), SEATS_PER_PLAN)
+    child.end()
 
 
 def test_an_error_of_the_engine_in_the_child_is_told_here() -> None:
