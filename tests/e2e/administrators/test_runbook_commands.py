@@ -42,6 +42,11 @@ OTHERWISE: Final[dict[str, str | None]] = {
     "kubectl muster quota set QUEUE --capability nvidia.com/gpu=64": (
         "kubectl muster quota set QUEUE --capability nvidia.com/gpu=64 --yes"
     ),
+    # No controller answers checks here: the account may not, which kubectl says by its status.
+    (
+        "kubectl auth can-i update checkrequests --subresource=status -A"
+        " --as=system:serviceaccount:NAMESPACE:NAME"
+    ): None,
     # Needs all replicas to be stopped: tests/e2e/failures/test_restore.py.
     "muster ledger adopt-cluster": "muster ledger adopt-cluster --help",
     "kubectl exec -n muster-system deploy/muster -- muster ledger verify": "muster ledger verify",
