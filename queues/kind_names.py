@@ -17,11 +17,6 @@ POD: Final = KindName("pod")
 #: Kinds that no document describes.
 BUILT_IN: Final = frozenset((VOLCANO_JOB, JOB, POD_GROUP, POD))
 
-
-def can_shrink(kind: KindName) -> bool:
-    """Whether some pods of a workload can be removed while the others run on.
-
-    An object that is suspended to lose its pods loses all of them: its controller counts each one that is removed
-    otherwise as failed.
-    """
-    return kind in (VOLCANO_JOB, POD_GROUP)
+#: Of these kinds some pods can be removed while the others run on. An object that is suspended to lose its pods loses
+#: all of them: its controller counts each one that is removed otherwise as failed.
+CAN_SHRINK: Final = frozenset((VOLCANO_JOB, POD_GROUP))

@@ -112,9 +112,9 @@ def _one_of(*words: str) -> Any:
 
 
 def _flag(text: str) -> bool:
-    if text not in ("true", "false"):
+    if text.lower() not in ("true", "false"):
         raise ValueError(f"found {text!r}, expected true or false")
-    return text == "true"
+    return text.lower() == "true"
 
 
 _READERS: Final[Mapping[str, Any]] = {

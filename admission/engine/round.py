@@ -343,6 +343,8 @@ class AdmissionRound:
 
     def hold_quota(self, snapshot: Snapshot, held: HeldClaims, *, may_grant: bool) -> list[Claim]:
         """Quota for gangs whose pods are not made yet, as far as it is left, and why each of them waits."""
+        if not self.pending.awaiting_pods:
+            return []
         claims, reasons = hold_quota(snapshot, self.pending, held, self.trial, may_grant=may_grant)
         for key, reason in reasons.items():
             self.pending.set_own_reason(key, reason)

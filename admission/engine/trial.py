@@ -108,7 +108,7 @@ class Trial:
 
     def charge_kept_nodes(self) -> None:
         """Enter what tenants keep idle as use of their queues, and follow it from now on."""
-        self.kept = KeptNodes.on(self.table)
+        self.kept = KeptNodes.on(self.table) if self.table.layout.closed else None
         if self.kept is not None:
             columns = self.kept.columns()
             free = self.free[:, columns]

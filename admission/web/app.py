@@ -374,7 +374,7 @@ class ReadApi:
     async def _sight(self, caller: Caller, namespace: str | None) -> Sight:
         """What the user may see. Raises Forbidden: nothing of that namespace."""
         sight = await self.rights.sight(caller, namespace)
-        if namespace is not None and not any(sight.shows(kind, namespace) for kind in resources()):
+        if namespace is not None and not sight.shows_namespace(namespace):
             what = f"list jobs, podgroups or pods in namespace {namespace}"
             raise Forbidden(user=caller.name, what=what, hint=OTHER_NAMESPACE)
         return sight

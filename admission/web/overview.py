@@ -129,17 +129,16 @@ def _state(path: Sequence[QueueLine]) -> tuple[str, str]:
         next((_by_way_of(line, above) for above in path if holds(above)), None)
         for holds in (attrgetter("closed"), attrgetter("paused"))
     )
-    if closed is None and paused is None and (held := next(filter(_held, path), None)) is not None:
-        return "open", f"no new work{_by_way_of(line, held)}: {_held(held)}"
+    if (
+        closed is None
+        and paused is None
+        and (held := next((above for above in path if above.served.hold), None))
+    ):
+        return "open", f"no new work{_by_way_of(line, held)}: {held.served.hold}"
     if closed is not None:
         too = "" if paused is None else f"; paused too{paused}"
         return "closed", f"takes and admits nothing new{closed}{too}"
     return ("open", "") if paused is None else ("paused", paused.removeprefix(", "))
-
-
-def _held(line: QueueLine) -> str:
-    """Why a queue admits no new work; "": it does."""
-    return str(value_at(line.document, "spec", "policy", "hold", "reason") or "")
 
 
 def _by_way_of(line: QueueLine, above: QueueLine) -> str:

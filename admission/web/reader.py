@@ -26,6 +26,12 @@ class Sight:
         names = self.workloads.get(str(kind), ())
         return names is None or namespace in names
 
+    def shows_namespace(self, namespace: str) -> bool:
+        """Whether the user may see workloads of some kind in a namespace."""
+        return self.workloads is None or any(
+            names is None or namespace in names for names in self.workloads.values()
+        )
+
     def shows_queue(self, name: str) -> bool:
         """Whether the user may see a queue."""
         return self.queues is None or name in self.queues

@@ -250,7 +250,7 @@ def _held_state(
         else _next_look(now, wish.untried, held.syncs.until, *gang.looks(now), *_looks(inputs)),
         is_stopped=support.holding is Holding.SUSPENDED and held.syncs.are_over(inputs.admissions),
         ignored=_ignored(inputs),
-        asks=to_ask(inputs.checks, wish.workload.obstacle),
+        asks=to_ask(inputs.checks, wish.workload.obstacle) if inputs.checks else NO_CHECKS,
         follows_policy=bool(gang.missing.missing_since or inputs.device_faults)
         or follows_policy(inputs, held.seat_maps),
     )
@@ -265,7 +265,13 @@ def _faulty_nodes(inputs: WorkloadInputs, held: HeldSeats) -> frozenset[NodeName
 def _looks(inputs: WorkloadInputs) -> Iterator[int | None]:
     """When budgets and checks may say something else though nothing changes."""
     yield _budgets_end(inputs)
-    yield next_check_look(inputs.checks)
+    yield from _check_looks(inputs)
+
+
+def _check_looks(inputs: WorkloadInputs) -> Iterator[int | None]:
+    """When a check is further though no object changes; nothing where no check is asked."""
+    if inputs.checks:
+        yield next_check_look(inputs.checks)
 
 
 class _Wish(NamedTuple):
@@ -328,8 +334,9 @@ def _gang(held: HeldSeats, now: int, timeouts: Timeouts) -> _Gang:
         **rollbacks_of(inputs, held.open, held.changes, now, timeouts),
         **run_out(end, held.open, now),
         **held_by_owner(inputs, held.open),
-        **refused_by_checks(inputs.checks, [place.admission for place in held.open]),
     }
+    if inputs.checks:
+        evictable |= refused_by_checks(inputs.checks, [place.admission for place in held.open])
     return _Gang(readiness, missing, end, evictable)
 
 
@@ -411,10 +418,10 @@ def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadStat
         result=Result.IDLE if is_idle(inputs) else Result.UNKNOWN,
         is_idle=is_idle(inputs),
         is_run_out=inputs.setbacks.is_run_out,
-        look_at=min(filter(None, (untried, next_check_look(inputs.checks))), default=None),
+        look_at=min(filter(None, (untried, *_check_looks(inputs))), default=None),
         follows_policy=follows_policy(inputs, ()),
         ignored=_ignored(inputs),
-        asks=to_ask(inputs.checks, workload.obstacle),
+        asks=to_ask(inputs.checks, workload.obstacle) if inputs.checks else NO_CHECKS,
     )
 
 

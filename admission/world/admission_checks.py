@@ -42,6 +42,9 @@ class CheckQuestion:
 class AdmissionChecks:
     """Part of the world."""
 
+    #: Whether there is, or was, any object about checks.
+    is_used: bool = False
+
     def __init__(self, checks_of: Callable[[QueueName], tuple[str, ...]]) -> None:
         """``checks_of``: names of the checks of a queue and those above it, as they are now."""
         self._checks_of = checks_of
@@ -57,6 +60,7 @@ class AdmissionChecks:
     def observe_request(self, change: Change) -> tuple[WorkloadKey, ...]:
         """A CheckRequest appeared, changed or is gone."""
         assert isinstance(change.fact, CheckRequestFact | None)
+        self.is_used = True
         before, after = self._requests.pop(change.key, None), change.fact
         if before is not None:
             of_workload = self._by_workload[before.workload]
@@ -72,6 +76,7 @@ class AdmissionChecks:
     def observe_check(self, change: Change) -> bool:
         """An AdmissionCheck appeared, changed or is gone. False: it means the same as before."""
         assert isinstance(change.fact, AdmissionCheckFact | None)
+        self.is_used = True
         before = self.known.pop(change.key, None)
         if change.fact is not None:
             self.known[change.key] = change.fact

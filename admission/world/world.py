@@ -17,7 +17,6 @@ from admission.facts.cluster import BudgetFact, NamespaceFact, NodeFact, QueueFa
 from admission.facts.pods import PodFact
 from admission.facts.workloads import ChildCluster, ChildJob, WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
-from admission.workloads.admission_checks import NO_CHECKS
 from admission.workloads.inputs import (
     DEFAULT_QUEUE,
     NOTHING_REMEMBERED,
@@ -530,7 +529,8 @@ class World:
             state = replace(state, workload=before.workload)
         self.snapshot_is_stale |= self.snapshot_rows.replace(before, state, self.ledger.arrivals)
         self.namespace_quotas.note_state(key, state)
-        self.admission_checks.note_state(key, state)
+        if self.admission_checks.is_used:
+            self.admission_checks.note_state(key, state)
         self.taken_names.note_state(key, state, self.refusals.get(key), self.ledger.setbacks_of(key), now)
         if ended_in is not None:
             self._end(key, ended_in)
@@ -654,7 +654,9 @@ class World:
             disowned=self.pod_index.why_disowned(pods[0]) if key.kind == kind_names.POD and pods else "",
             closed=self.admission_index.closed_on(key, pods),
             origins=self.admission_index.origins(key, pods),
-            checks=NO_CHECKS if user is None else self.admission_checks.of(key, user.queue, generation, now),
+            checks=()
+            if user is None or not self.queue_permissions.checks(user.queue)
+            else self.admission_checks.of(key, user.queue, generation, now),
         )
 
     def _with_volumes(

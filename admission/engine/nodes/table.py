@@ -123,7 +123,9 @@ class Layout:
         if mask is None:
             if len(self._filters) >= _FILTERS_KEPT:
                 self._filters.clear()
-            mask = open_to(nodes, self.closed, self.usable & self.chosen(nodes) & self.tolerated(nodes))
+            mask = self.usable & self.chosen(nodes) & self.tolerated(nodes)
+            if self.closed:
+                mask = open_to(nodes, self.closed, mask)
             self._filters[nodes] = mask
         return mask
 

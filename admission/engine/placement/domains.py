@@ -11,7 +11,7 @@ import numpy as np
 from admission.engine import reasons
 from admission.engine.nodes.table import Amounts, Chain, Layout, Mask
 from admission.engine.placement.pod_rules import kept_free
-from admission.engine.placement.policy_answers import filtered
+from admission.engine.placement.policy_answers import filtered, scored
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
@@ -129,11 +129,19 @@ class NodeScope:
         """How its queue places workloads."""
         return self.trial.tree.policies(self.workload.queue).placement
 
+    def score(self, pods: PodSet) -> Amounts | None:
+        """(N,) nodes with the highest are taken first: by preferred affinity, then as the placement says.
+
+        None if nothing is preferred.
+        """
+        wished = self.trial.layout.score(pods.prefers)
+        return scored(self.trial, self.workload, pods, wished) if self.placement.scores else wished
+
     def usable(self, pods: PodSet) -> Mask:
         """(N,) nodes that the pods may use."""
         mask = self.mask & self.trial.layout.allowed(pods.nodes)
-        if (chosen := filtered(self.trial, self.workload, pods)) is not None:
-            mask &= chosen
+        if self.placement.filters:
+            mask &= filtered(self.trial, self.workload, pods)
         if pods.ports:
             mask &= self.trial.ports.free(pods.ports)
         if (kept := kept_free(self.trial, pods)) is not None:

@@ -37,7 +37,7 @@ from admission.engine.placement.need import (
 from admission.engine.placement.related_pods import have_rules, related_seats
 from admission.engine.trial import Trial
 from queues.admissions import Seat
-from queues.kind_names import can_shrink
+from queues.kind_names import CAN_SHRINK
 from queues.plan import Admit, Reason
 from queues.quota.accounts import charges
 from queues.reason_codes import ReasonCode
@@ -382,7 +382,7 @@ def in_parts(admit: Admit, workload: Workload, need: MissingMembers, admissions:
     seats = {(seat.pod_set, seat.ordinal): seat for seat in admit.seats}
     core = {(name, ordinal) for name, ordinals in need.minimum.items() for ordinal in ordinals}
     begins = bool(core)
-    if not can_shrink(workload.kind) or not core < seats.keys() or begins == bool(need.seated):
+    if workload.kind not in CAN_SHRINK or not core < seats.keys() or begins == bool(need.seated):
         return [admit]
     above = [
         [seats[pods.name, ordinal] for ordinal in ordinals]

@@ -28,7 +28,7 @@ from admission.engine.placement.domains import (
     unknown_level,
 )
 from admission.engine.placement.pod_rules import kept_free, wished_cost
-from admission.engine.placement.policy_answers import filtered, node_scores
+from admission.engine.placement.policy_answers import filtered
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
@@ -220,7 +220,7 @@ def _query(
         balanced=pods.balanced and level is not None,
         # A part around the level that holds all of them keeps itself.
         parts=tuple(part for part in parts if part.at >= at) if required else parts,
-        score=node_scores(trial, scope.workload, pods),
+        score=scope.score(pods),
         cost=_cost(scope, pods) if measured is None else measured[0],
         cost_is_fragmentation=measured is not None,
         capacities=known,
@@ -382,7 +382,8 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
         return reasons.refused_everywhere(int(unrefused.sum()))
     rest = open_to(pods.nodes, layout.closed, unclosed)
     by_policy: dict[str, Mask] = {}
-    if (chosen_by_policy := filtered(scope.trial, scope.workload, pods)) is not None:
+    if scope.placement.filters:
+        chosen_by_policy = filtered(scope.trial, scope.workload, pods)
         by_policy = {f"left out by the placement {scope.placement.name}": rest & ~chosen_by_policy}
         rest = rest & chosen_by_policy
     free = scope.trial.ports.free(pods.ports)

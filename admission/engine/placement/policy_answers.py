@@ -21,22 +21,15 @@ def flavors_to_try(trial: Trial, workload: Workload, sets: Sequence[PodSet]) -> 
     return tuple(flavor for flavor in answers[0] if all(flavor in each for each in answers[1:]))
 
 
-def filtered(trial: Trial, workload: Workload, pods: PodSet) -> Mask | None:
-    """(N,) nodes that the placement of the queue lets these pods use; None for all."""
+def filtered(trial: Trial, workload: Workload, pods: PodSet) -> Mask:
+    """(N,) nodes that the placement of the queue, which has a filter, lets these pods use."""
     policy = trial.tree.policies(workload.queue).placement
-    if not policy.filters:
-        return None
     return policy.filter(_request(workload, pods), _nodes(trial))
 
 
-def node_scores(trial: Trial, workload: Workload, pods: PodSet) -> Amounts | None:
-    """(N,) nodes with the highest are taken first: by preferred affinity, then as the placement of the queue says.
-
-    None if nothing is preferred.
-    """
-    wished, policy = trial.layout.score(pods.prefers), trial.tree.policies(workload.queue).placement
-    if not policy.scores:
-        return wished
+def scored(trial: Trial, workload: Workload, pods: PodSet, wished: Amounts | None) -> Amounts:
+    """(N,) scores by the placement of the queue, which has them, below those of preferred affinity (None: no wish)."""
+    policy = trial.tree.policies(workload.queue).placement
     score = policy.score(_request(workload, pods), _nodes(trial))
     return score if wished is None else wished * (MOST_SCORE + 1) + score
 

@@ -26,7 +26,7 @@ from admission.engine.placement.domains import (
     unknown_level,
 )
 from admission.engine.placement.pod_rules import Codes, RuleBoard, is_one_per_host
-from admission.engine.placement.policy_answers import flavors_to_try, node_scores
+from admission.engine.placement.policy_answers import flavors_to_try
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
@@ -379,7 +379,7 @@ class _Search:
         pods, layout = request.pods, self._trial.layout
         scope = NodeScope(self._trial, self._workload, mask)
         room = scope.pods_per_node(pods)
-        score = node_scores(self._trial, self._workload, pods)
+        score = scope.score(pods)
         parts = [part for part in pods.partitions if part.level and part.required]
         size = parts[-1].size if parts else max(1, len(request.ordinals))
         by_part: dict[int, list[int]] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from admission.decode.pods import pod_fact
 from admission.facts.pods import PodController, PodFact
 from admission.wire import WireMetadata, WirePod
-from admission.workloads.kinds.batch_job import batch_job
+from admission.workloads.kinds.batch_job import batch_job_support
 from admission.workloads.kinds.members import member_of
 from admission.workloads.kinds.operators import objects
 from admission.workloads.kinds.pod import BARE_POD
@@ -71,7 +71,7 @@ class Kinds:
         descriptions = (*OPERATOR_KINDS, *self.added)
         supports = (
             BARE_POD,
-            batch_job(frozenset(each.resource for each in descriptions)),
+            batch_job_support(frozenset(each.resource for each in descriptions)),
             VOLCANO_JOB,
             POD_GROUP,
             *(objects.support_of(each, is_leaving=each.kind in self.leaving) for each in descriptions),

@@ -384,7 +384,7 @@ def child_job(job: WireJob, member: Membership) -> ChildJob:
     )
 
 
-def batch_job(makers: Collection[ApiResource]) -> KindSupport:
+def batch_job_support(makers: Collection[ApiResource]) -> KindSupport:
     """Jobs of batch/v1. ``makers``: as of ``read_job``."""
     return KindSupport(
         kind=kind_names.JOB,

@@ -46,6 +46,7 @@ _SERVED = (
     "placement",
     "plugin_parameters",
     "on_plugin_failure",
+    "hold",
 )
 
 _differ = (

@@ -102,6 +102,7 @@ def _served(row: Row[Any]) -> Queue:
         placement=row.served.get("placement"),
         plugin_parameters=row.served.get("plugin_parameters", {}),
         on_plugin_failure=row.served.get("on_plugin_failure"),
+        hold=row.served.get("hold"),
     )
 
 

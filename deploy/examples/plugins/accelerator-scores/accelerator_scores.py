@@ -35,7 +35,6 @@ class Accelerators(Pack):
     """Nodes that suit the workload best; of equal ones as ``pack``."""
 
     name = "accelerators"
-    version = "1"
 
     class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """``label``: of nodes, the type of their accelerators. ``alike``: types that do nearly as well as another.
@@ -61,26 +60,23 @@ class Accelerators(Pack):
             (weights.use, _by_use(_used_percent(nodes, GPU))),
             (weights.load, np.array([_by_load(each) for each in nodes.loads], np.int64)),
         )
-        total = sum(weight for weight, _ in parts)
         mean = sum((weight * part for weight, part in parts), np.zeros(len(nodes.names), np.int64))
-        return mean // max(1, total)
-
-    def _types(self, nodes: PlacementNodes) -> list[str]:
-        return [labels.get(self.parameters.label, "") for labels in nodes.labels]
+        return mean // max(1, sum(weight for weight, _ in parts))
 
     def _by_type(self, request: PodsRequest, nodes: PlacementNodes) -> Scores:
         asked = request.hint("accelerator")
         if asked is None:
             return np.full(len(nodes.names), 50, np.int64)
         alike = self.parameters.alike.get(asked, [])
-        found = [100 if each == asked else 70 if each in alike else 0 for each in self._types(nodes)]
+        types = (labels.get(self.parameters.label, "") for labels in nodes.labels)
+        found = [100 if each == asked else 70 if each in alike else 0 for each in types]
         return np.array(found, np.int64)
 
     def _by_tier(self, request: PodsRequest, nodes: PlacementNodes) -> Scores:
         stated = self.parameters
         wanted = stated.queues.get(request.queue, stated.wanted.get(request.hint("workload-type") or "", 50))
-        tiers = np.array([stated.tiers.get(each, 50) for each in self._types(nodes)], np.int64)
-        return 100 - np.abs(tiers - wanted)
+        tiers = [stated.tiers.get(labels.get(stated.label, ""), 50) for labels in nodes.labels]
+        return 100 - np.abs(np.array(tiers, np.int64) - wanted)
 
     def _by_links(self, request: PodsRequest, nodes: PlacementNodes) -> Scores:
         if request.pods.takes.get(GPU) <= 1000:
