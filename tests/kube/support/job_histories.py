@@ -21,7 +21,7 @@ from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.wire import WirePod
 from admission.workloads import job_counts
-from admission.workloads.kinds.batch_job import WireJob, batch_job, job_fact
+from admission.workloads.kinds.batch_job import WireJob, batch_job_support, job_fact
 from admission.workloads.seats import is_live
 from queues.errors import NotFound
 from tests.waiting import LIMIT
@@ -254,7 +254,7 @@ def seen_in(job: Document, pods: Sequence[Document]) -> Seen:
     """A Job and its pods as Muster reads them."""
     fact = job_fact(msgspec.json.decode(msgspec.json.encode(job), type=WireJob))
     read = (msgspec.json.decode(msgspec.json.encode(pod), type=WirePod) for pod in pods)
-    facts = (pod_fact(pod, batch_job(()).controller_of(pod.metadata)) for pod in read)
+    facts = (pod_fact(pod, batch_job_support(()).controller_of(pod.metadata)) for pod in read)
     return Seen(job, fact, tuple(sorted(facts, key=lambda pod: pod.name)), pods)
 
 
