@@ -160,10 +160,10 @@ def structural(
         }
     if merged.get("required"):
         schema["required"] = merged["required"]
-    if isinstance(merged.get("additionalProperties"), Mapping):
-        schema["additionalProperties"] = structural(
-            merged["additionalProperties"], definitions, in_list=in_list
-        )
+    # A structural schema has no patterns of keys: the reader holds keys to them.
+    values = next(iter(merged.get("patternProperties", {}).values()), merged.get("additionalProperties"))
+    if isinstance(values, Mapping):
+        schema["additionalProperties"] = structural(values, definitions, in_list=in_list)
     if "items" in merged:
         schema["items"] = structural(merged["items"], definitions, in_list=True)
     schema.update({word: value for word, value in merged.items() if word.startswith("x-kubernetes-")})

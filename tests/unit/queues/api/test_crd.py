@@ -59,6 +59,17 @@ def test_no_default_is_stored_in_a_list(crd):
     assert not [node for each in lists for node in nodes_of(each) if "default" in node]
 
 
+@pytest.mark.parametrize("crd", crds(), ids=lambda crd: crd["metadata"]["name"])
+def test_no_object_loses_all_of_its_fields(crd):
+    """The API server drops what a schema does not name: an object without fields, values or leave to keep them."""
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    parts = {name: part for name, part in schema["properties"].items() if name != "metadata"}
+    kept = {"properties", "additionalProperties", "x-kubernetes-preserve-unknown-fields"}
+    objects = [node for part in parts.values() for node in nodes_of(part) if node.get("type") == "object"]
+    assert objects
+    assert [node for node in objects if not kept & node.keys()] == []
+
+
 def test_pod_templates_are_kept_whole(golden: Any):
     schema = crds()[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     template = schema["properties"]["spec"]["properties"]["tasks"]["items"]["properties"]["template"]
