@@ -200,7 +200,10 @@ class FewerPods(Model):
 
 
 class Ended(Model):
-    """How an object shows that it has ended. What is called ``failed``, in any case, says that it has failed."""
+    """How an object shows that it has ended; without it, it holds its seats until it is gone.
+
+    What is called ``failed``, in any case, says that it has failed.
+    """
 
     #: Conditions that say so.
     conditions: Annotated[tuple[_Word, ...], _Few] = ()
