@@ -130,7 +130,7 @@ class GuardedPlacement(PlacementPolicy):
 
     def domain_keys(self, room: NDArray[np.int64]) -> NDArray[np.int64]:
         """As many keys as domains."""
-        given = _read_only(room)
+        given = read_only(room)
         return self._asked.ask(
             lambda: self._inner.domain_keys(given), lambda keys: _not_array(keys, np.int64, len(room))
         )
@@ -149,7 +149,8 @@ class GuardedPlacement(PlacementPolicy):
         )
 
 
-def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
+def read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same numbers, which the one who gets them cannot change."""
     view = array.view()
     view.flags.writeable = False
     return view

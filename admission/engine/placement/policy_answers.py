@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from admission.engine.nodes.table import Amounts, Mask
 from admission.engine.trial import Trial
+from queues.plugins.guard import read_only
 from queues.plugins.interface import MOST_SCORE, PlacementNodes, PodsRequest
 from queues.workload import NO_LOAD, FlavorName, PodSet, Workload
 
@@ -46,13 +47,7 @@ def _nodes(trial: Trial) -> PlacementNodes:
         labels,
         layout.flavors,
         table.resources,
-        _read_only(table.allocatable),
-        _read_only(trial.free),
+        read_only(table.allocatable),
+        read_only(trial.free),
         [layout.loads.get(name, NO_LOAD) for name in layout.names],
     )
-
-
-def _read_only(amounts: Amounts) -> Amounts:
-    view = amounts.view()
-    view.flags.writeable = False
-    return view
