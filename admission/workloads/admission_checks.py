@@ -139,7 +139,7 @@ def awaits_checks(checks: Sequence[CheckProgress]) -> Obstacle | None:
 
 def to_ask(checks: Sequence[CheckProgress], obstacle: Obstacle | None) -> tuple[CheckProgress, ...]:
     """Checks that are asked now about a workload with this obstacle: while nothing else is in its way."""
-    if not checks or obstacle is None or obstacle.code not in _CODES.values():
+    if obstacle is None or obstacle.code not in _CODES.values():
         return NO_CHECKS
     return tuple(each for each in checks if each.phase in _TO_ASK)
 
@@ -151,7 +151,7 @@ def refused_by_checks(
 
     That is no failure of the workload. What was never asked, or is asked anew, is no answer.
     """
-    if not checks or any(each.started for each in open_):
+    if any(each.started for each in open_):
         return {}
     obstacle = awaits_checks(
         [each for each in checks if each.phase not in (CheckPhase.UNKNOWN, CheckPhase.TO_ASK)]
