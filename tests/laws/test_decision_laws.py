@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from unittest import mock
 
@@ -180,7 +181,11 @@ def sizes(plan: Plan) -> list[int]:
         *(len(free.seats) for free in plan.frees),
         *(1 for _ in (*plan.evicts, *plan.starts)),
         *(len(adopt.admit.seats) for adopt in plan.adopts),
-        *(len(admit.seats) for admit in plan.admits),
+        # What a workload gets in one go is a change, be it in parts.
+        *(
+            sum(len(each.seats) for each in parts)
+            for _, parts in groupby(plan.admits, key=lambda each: each.workload)
+        ),
     ]
     return [max(1, count) for count in counts]
 

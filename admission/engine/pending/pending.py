@@ -218,7 +218,7 @@ class PendingWorkloads:
             heappush(self._backoffs, (workload.not_before, key))
         if reason is None and (leaving := seats.leaving_admission(key)) is not None:
             reason = reasons.draining(leaving)
-        if reason is None and not seats.held(key):
+        if reason is None and entry.pod_shapes is not None:  # it holds no seats
             reason = new_work_refusal(self.tree, workload)
         if reason is None:
             reason = self._run_time_refusal(workload, entry)

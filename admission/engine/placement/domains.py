@@ -4,7 +4,7 @@ Where other members of the pods are seated already, only the domain that they ar
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -114,20 +114,18 @@ class NodeScope:
     cache_key: Hashable = None
     #: (N,) cost of a pod on each node; None if all cost the same.
     cost: Amounts | None = None
+    #: The queue of the workload, and how it places workloads.
+    queue: QueueName = field(init=False)
+    placement: PlacementPolicy = field(init=False)
+
+    def __post_init__(self) -> None:
+        queue = self.workload.queue
+        object.__setattr__(self, "queue", queue)
+        object.__setattr__(self, "placement", self.trial.tree.policies(queue).placement)
 
     def narrowed(self, mask: Mask) -> "NodeScope":
         """These nodes as far as they are in the mask."""
         return replace(self, mask=self.mask & mask, cache_key=None)
-
-    @property
-    def queue(self) -> QueueName:
-        """The queue of the workload."""
-        return self.workload.queue
-
-    @property
-    def placement(self) -> PlacementPolicy:
-        """How its queue places workloads."""
-        return self.trial.tree.policies(self.workload.queue).placement
 
     def score(self, pods: PodSet) -> Amounts | None:
         """(N,) nodes with the highest are taken first: by preferred affinity, then as the placement says.
