@@ -202,7 +202,7 @@ def test_every_time_of_policies_workloads_and_admissions_is_in_the_list() -> Non
 
 def test_the_page_says_of_each_when_it_begins_whether_it_can_be_renewed_and_when_it_ends() -> None:
     _, _, table = PAGE.read_text().partition(
-        "| what | counts from | can its holder begin it anew? | it ends |\n"
+        "| what | counts from | can its holder begin it again? | it ends |\n"
     )
     rows = [line.strip("| ").split(" | ") for line in table.partition("\n\n")[0].splitlines()[1:]]
     assert all(len(row) == 4 and all(row) for row in rows)
