@@ -168,6 +168,14 @@ def test_a_name_without_effect_is_told_wherever_it_is(key: str, field: str) -> N
             [f"error: metadata.labels[{names.RELEASED}]: nothing: only Muster writes it"],
         ),
         (job(labels={"example.com/team": "a"}, annotations={names.PREEMPTABLE: "true"}), []),
+        (
+            {
+                "apiVersion": names.SCHEDULING_VOLCANO,
+                "kind": "Queue",
+                "metadata": {"name": "a", "annotations": {names.RETRY: "b"}},
+            },
+            [],
+        ),
     ],
 )
 def test_names_count_only_where_they_are_read(document: dict[str, Any], expected: list[str]) -> None:
