@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 #: Seconds after which is looked again whether rights and policies are there, or seats are held.
 LOOK_AGAIN: Final = 5.0
 #: The same where all is there: somebody may take it away.
-LOOK_AT_RIGHTS: Final = 60.0
+LOOK_AT_RIGHTS: Final = 600.0
 #: Seconds between two looks of a process that only shows workloads.
 READ_EVERY: Final = 10.0
 _SELF_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
