@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from msgspec import convert, structs
@@ -257,7 +258,9 @@ async def _explanation(
     if not is_gone:
         mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
         held, causes_of_held = await read_admissions(tx, mine)
-        admissions_, causes = (*admissions_, *held), {**causes, **causes_of_held}
+        # What joined a gang may be closed, and the gang not.
+        admissions_ = tuple(sorted((*admissions_, *held), key=attrgetter("id")))
+        causes = {**causes, **causes_of_held}
         state = _state(row, held)
     ids = [each.id for each in admissions_]
     times = WorkloadTimes(
@@ -444,16 +447,16 @@ def stages_of(rows: WorkloadTimes) -> tuple[bodies.StageBody, ...]:
         found.append(_stage("created", created, None))
     if rows.seen is not None:
         found.append(_stage("seen", rows.seen, created))
-    waits_since: float | None = created
+    closings: list[float | None] = []
     gang: Admission | None = None
     for admission in rows.admissions:
         is_part = gang is not None and _is_part(admission, gang)
         if gang is not None and is_part and not {gang.id, admission.id} & rows.evictions.keys():
             continue  # it goes the same way as its gang
         gang = gang if is_part else admission
-        of_admission = list(_stages_of_admission(admission, rows, waits_since))
-        found += of_admission
-        waits_since = _times_within(admission, rows).closed
+        waits_since = created if not closings else None if None in closings else max(filter(None, closings))
+        found += _stages_of_admission(admission, rows, waits_since)
+        closings.append(_times_within(admission, rows).closed)
     if rows.ended:
         found.append(_stage("ended", rows.ended, None))
     return tuple(found)
@@ -468,8 +471,11 @@ def _is_part(admission: Admission, gang: Admission) -> bool:
 def _stages_of_admission(
     admission: Admission, rows: WorkloadTimes, waits_since: float | None
 ) -> Iterator[bodies.StageBody]:
-    """``waits_since``: since when the workload had waited for it. None if others of its admissions were open."""
+    """``waits_since``: when the last admission before it was closed. None if one is open."""
     times = _times_within(admission, rows)
+    # Some times are whole seconds, cut off.
+    if waits_since is not None and int(waits_since) > times.admitted:
+        waits_since = None  # it joined a gang that ran: when its pods came is not known
     yield _stage(
         "adopted" if admission.adopted is not None else "admitted",
         times.admitted,
@@ -487,7 +493,6 @@ def _stages_of_admission(
     last = times.admitted
     for name, at in following:
         if at is not None:
-            # Some times are whole seconds, cut off.
             yield _stage(name, max(at, last), last, admission)
             last = max(at, last)
 

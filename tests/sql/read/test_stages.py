@@ -1,6 +1,7 @@
 """The stages of a workload: stored with what is written anyway, and told after its object is gone too."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sqlalchemy import text
 
@@ -87,3 +88,20 @@ async def test_every_admission_has_its_own_stages_also_when_the_object_is_gone(m
         *((second, stage) for stage in of_admission),
         (None, "ended"),
     ]
+
+
+async def test_what_joins_a_gang_that_runs_has_not_waited_since_the_gang_came(muster: Database) -> None:
+    """Nor since an earlier part of it was given back."""
+    harness, first, _ = await begin(muster)
+    part = replace(gang("j", "a", "n1", first=2), elastic=True)
+    (second,) = (await harness.admit(part, at=NOW + 60)).accepted.values()
+    await harness.free(second, 0, at=NOW + 90)
+    (third,) = (await harness.admit(part, at=NOW + 120)).accepted.values()
+    async with muster.transaction() as tx:
+        await tx.execute(text("UPDATE workloads SET created = 1"))
+
+    (one,) = await SqlReader(muster).explain(namespace="ns", name="j", kind=None)
+    admitted = [(each.admission, each.after_seconds) for each in one.stages if each.stage == "admitted"]
+    assert [number for number, _ in admitted] == [first, second, third]
+    assert [seconds is not None for _, seconds in admitted] == [True, False, False]
+    assert [each.id for each in one.admissions] == [third, second, first]
