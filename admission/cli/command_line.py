@@ -116,6 +116,14 @@ REMOVED_COMMANDS: Final = {
 }
 
 
+#: Groups of commands after which users write a name: what is named, and the command that shows it.
+SHOWN_BY: Final = {
+    "kubectl muster queue": ("queue", "kubectl muster queues"),
+    "kubectl muster quota": ("queue", "kubectl muster quota show"),
+    "kubectl muster job": ("Job", "kubectl muster explain"),
+}
+
+
 class CommandGroup(click.Group):
     """A group that names what replaced a command that was taken out, and ends the help of each with its examples."""
 
@@ -163,7 +171,13 @@ class CommandGroup(click.Group):
         called = f"{ctx.command_path} {args[0]}"
         if (instead := REMOVED_COMMANDS.get(called)) is not None:
             raise click.UsageError(f"{called} was removed: {instead}.", ctx)
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if (shown := SHOWN_BY.get(ctx.command_path)) is None:
+                raise
+            hint = f"If {args[0]} is a {shown[0]}, `{shown[1]} {args[0]}` shows it."
+            raise click.UsageError(f"{error.message} {hint}", ctx) from error
 
 
 def _format_examples(

@@ -1,4 +1,4 @@
-"""``kubectl muster queue``: create, look at, pause, resume, close, open and delete one queue."""
+"""``kubectl muster queue``: create, pause, hold, close and delete queues."""
 
 from time import time
 from typing import Literal
@@ -28,9 +28,9 @@ from queues.text_format import rfc3339
 _Action = Literal["CloseQueue", "OpenQueue"]
 
 
-@click.group(cls=CommandGroup, short_help="Create, look at, pause, resume, close, open and delete queues.")
+@click.group(cls=CommandGroup, short_help="Create, pause, hold, close and delete queues.")
 def queue() -> None:
-    """Create, look at, pause, resume, close, open and delete queues.
+    """Create, pause, hold, close and delete queues; `kubectl muster queues` shows them.
 
     A queue that is paused admits nothing, and takes workloads, which wait. One that is closed takes no new workloads.
     In both what runs goes on, and all queues below are so with it. Limits: `kubectl muster quota`.
@@ -161,18 +161,24 @@ def hold(names: tuple[str, ...], reason: str, route: Route) -> None:
 
 @queue.command(short_help="Admit new work again.")
 @click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`.")
 @cluster
-def unhold(names: tuple[str, ...], route: Route) -> None:
+def unhold(names: tuple[str, ...], reason: str | None, route: Route) -> None:
     """Have queues admit new work again. Queues below that are on hold themselves stay so."""
+    why = checked_reason(reason)
     for name in names:
         queue = read_queue(route, name)
         if queue.held:
-            change_queue(route, queue, {"policy": {"hold": None}}, reason="")
+            change_queue(route, queue, {"policy": {"hold": None}}, reason=why)
         was = "is not on hold any more" if queue.held else "was not on hold; nothing was changed"
         say(f"queue {name} {was}")
         above = next((above for above in queues_above(route, queue) if above.held), None)
         if above is not None:
-            say(f"It still admits no new work: queue {above.name} above it is on hold.", err=True)
+            say(
+                f"It still admits no new work: queue {above.name} above it is on hold. "
+                f"`kubectl muster queue unhold {above.name}` ends that.",
+                err=True,
+            )
 
 
 @queue.command(short_help="Remove queues.")

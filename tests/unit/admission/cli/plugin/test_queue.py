@@ -94,12 +94,25 @@ async def test_new_work_of_a_queue_is_held_back_with_a_reason_until_unhold(
     assert await queue("unhold", "sim") == (
         0,
         "queue sim was not on hold; nothing was changed\n",
-        "It still admits no new work: queue robotics above it is on hold.\n",
+        "It still admits no new work: queue robotics above it is on hold. "
+        "`kubectl muster queue unhold robotics` ends that.\n",
     )
-    assert await queue("unhold", "robotics") == (0, "queue robotics is not on hold any more\n", "")
+    ended = "queue robotics is not on hold any more\n"
+    assert await queue("unhold", "robotics", "--reason", "it has moved") == (0, ended, "")
+    assert server.queue("robotics")["metadata"]["annotations"]["muster.dev/change-reason"] == "it has moved"
     assert server.queue("robotics")["spec"]["policy"].get("hold") is None
     code, _, err = await queue("hold", "sim")
     assert (code, "--reason" in err) == (2, True)
+
+
+async def test_the_name_of_a_queue_in_the_place_of_a_command_leads_to_the_command_that_shows_it(
+    queue: Asking,
+) -> None:
+    code, _, err = await queue("vision")
+    assert (code, err.splitlines()[-1]) == (
+        2,
+        "Error: No such command 'vision'. If vision is a queue, `kubectl muster queues vision` shows it.",
+    )
 
 
 async def test_a_queue_that_is_not_there_cannot_be_paused(queue: Asking) -> None:
