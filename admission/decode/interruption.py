@@ -21,8 +21,9 @@ _NAMES: Final = (
     names.PREEMPTABLE,
     names.COOLDOWN_TIME,
     names.RETRY,
-    names.HOLD,
 )
+#: Policies read and write it as an annotation.
+_SAID: Final = (*_NAMES, names.HOLD)
 _HOLDS: Final = {each.value: each for each in Hold}
 _NOTHING: Final[Mapping[str, str]] = {}
 #: Characters.
@@ -57,7 +58,8 @@ def conduct_of(
     """What is declared. A duration that cannot be read is not declared; ``deadline``: seconds it runs at most;
     ``image``: by ``image_of``; ``ignored``: of other values, by ``ignored_in_template``."""
     first, second = annotations or _NOTHING, labels or _NOTHING
-    said = tuple(first.get(name) if name in first else second.get(name) for name in _NAMES)
+    either = (first.get(name) if name in first else second.get(name) for name in _NAMES)
+    said = (*either, first.get(names.HOLD))
     # Long texts are not kept twice.
     is_short = sum(len(text) for text in said if text) <= _CACHED
     conduct = (_conduct if is_short else _conduct.__wrapped__)(deadline, said)
@@ -86,8 +88,8 @@ def _with_image(conduct: Conduct, image: str) -> Conduct:
 
 @lru_cache(maxsize=8192)
 def _conduct(deadline: int | None, texts: tuple[str | None, ...]) -> Conduct:
-    """From the texts of ``_NAMES``. Most workloads of a user repeat one of a few."""
-    said = dict(zip(_NAMES, texts, strict=True))
+    """From the texts of ``_SAID``. Most workloads of a user repeat one of a few."""
+    said = dict(zip(_SAID, texts, strict=True))
     preemptable = said[names.PREEMPTABLE]
     conduct = Conduct(
         user=shortened(said[names.USER] or ""),
