@@ -7,7 +7,7 @@ docs/reference/metrics.md is written from. What has many series is written by ``
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -82,8 +82,8 @@ class LeaderFigures:
     #: Jobs whose pods are to be listed before their seats are given back.
     unlisted_jobs: int = 0
     node_health: NodeHealth | None = None
-    #: By AdmissionCheck: requests without an answer for longer than it says.
-    silent_checks: Mapping[str, int] = field(default_factory=dict)
+    #: By AdmissionCheck: when requests were made that have no answer for longer than it says.
+    silent_checks: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 class Metrics:
@@ -207,7 +207,7 @@ class Metrics:
         if self._term is not None:
             yield _single("muster_workloads_set_aside", self._set_aside)
             yield _single("muster_jobs_unlisted", leader.unlisted_jobs)
-            silent = {(check,): count for check, count in sorted(leader.silent_checks.items())}
+            silent = {(check,): len(asked) for check, asked in sorted(leader.silent_checks.items())}
             yield _family("muster_check_requests_silent", silent)
             if self._turned_at is not None:
                 yield _single("muster_turn_age_seconds", max(0.0, time.monotonic() - self._turned_at))

@@ -67,6 +67,7 @@ def admission_check_fact(check: WireAdmissionCheck) -> AdmissionCheckFact:
     by = check.spec.answered_by
     silent_after = duration(check.spec.silent_after)
     return AdmissionCheckFact(
+        uid=check.metadata.uid,
         name=check.metadata.name,
         account=f"system:serviceaccount:{by.namespace}:{by.name}",
         silent_after=_SILENT_AFTER if silent_after is None else silent_after,

@@ -23,6 +23,7 @@ class CheckAnswer(StrEnum):
 class AdmissionCheckFact:
     """An AdmissionCheck."""
 
+    uid: str
     name: str
     #: User name of the service account that answers.
     account: str

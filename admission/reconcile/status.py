@@ -329,6 +329,11 @@ def job_status(
 WITHIN_BOUNDS: Final = "WithinBounds"
 #: Condition of a queue: False while a plug-in that it names cannot be used.
 PLUGINS_USABLE: Final = "PluginsUsable"
+#: Condition of a queue: False while it lists AdmissionChecks that do not exist.
+CHECKS_KNOWN: Final = "ChecksKnown"
+_NAMED: Final = {PLUGINS_USABLE: ReasonCode.PLUGIN_NOT_USABLE, CHECKS_KNOWN: ReasonCode.UNKNOWN_CHECK}
+#: Condition of an AdmissionCheck: whether its account answers.
+ANSWERING: Final = "Answering"
 #: Reason of statuses and events of objects that are beyond their bounds.
 BEYOND_BOUNDS: Final = "BeyondBounds"
 
@@ -359,15 +364,15 @@ def queue_status(
     closed_by: QueueName | None = None,
     busy: bool = False,
     broken: str | None = None,
-    plugins: str | None = None,
+    lacks: Mapping[ReasonCode, str] = MappingProxyType({}),
     of_root: tuple[Reason | None, Reason | None] = (None, None),
 ) -> StatusWanted:
     """State, use and counts of workloads. A closed queue in which something is left is Closing.
 
     ``closed_by``: the nearest closed queue, itself or one above it, None if it takes work; ``busy``: something runs or
-    waits in it, or in a queue below it; ``broken``: why it cannot be used, None if it can; ``plugins``: which of its
-    plug-ins cannot; ``of_root``: why nothing is decided, and why seats of Jobs that are gone are not given
-    back; None if all is well.
+    waits in it, or in a queue below it; ``broken``: why it cannot be used, None if it can; ``lacks``: which plug-ins
+    and AdmissionChecks that it names cannot; ``of_root``: why nothing is decided, and why seats of Jobs that are
+    gone are not given back; None if all is well.
     """
     name = fact.queue.name
     state = QueueState.OPEN
@@ -381,7 +386,11 @@ def queue_status(
         )
     why_broken = None if broken is None else Reason(code=ReasonCode.QUEUE_BROKEN, message=broken)
     usable, bounded = _true_unless("Usable", why_broken), _true_unless(WITHIN_BOUNDS, None)
-    unusable = None if plugins is None else Reason(code=ReasonCode.PLUGIN_NOT_USABLE, message=plugins)
+    named = (
+        _true_unless(type_, Reason(code=code, message=lacks[code]) if code in lacks else None)
+        for type_, code in _NAMED.items()
+    )
+    named = (replace(each, follows_message=True) for each in named)
     if fact.unread:
         message = unread_words(fact.unread)
         bounded = StatusCondition(type=WITHIN_BOUNDS, status="False", reason=BEYOND_BOUNDS, message=message)
@@ -397,7 +406,7 @@ def queue_status(
                 **{each.value: counts.get(each, 0) for each in Standing},
             }
         ),
-        conditions=(usable, bounded, _true_unless(PLUGINS_USABLE, unusable), *own, *without_effect),
+        conditions=(usable, bounded, *named, *own, *without_effect),
         dropped=() if without_effect else (UNSUPPORTED_FIELD,),
         kept=("ledger",) if name == ROOT else (),
         seen=fact.shown,

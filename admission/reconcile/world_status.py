@@ -1,12 +1,13 @@
 """Statuses that the objects of the cluster should have, worked out from the world. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
 from admission.engine.reasons import not_allowed
+from admission.facts.admission_checks import AdmissionCheckFact
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.volcano_jobs import job_group_name
 from admission.facts.workloads import WorkloadFact
@@ -15,7 +16,9 @@ from admission.reconcile.events import start_event, unschedulable_event, waiting
 from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
 from admission.reconcile.named_workloads import reason_told_in
 from admission.reconcile.status import (
+    ANSWERING,
     EventNote,
+    StatusCondition,
     StatusWanted,
     WorkloadStatus,
     admitted_condition,
@@ -31,11 +34,13 @@ from admission.workloads.state import WorkloadState
 from admission.world.queues import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState
-from queues.api.api_resources import POD_GROUPS, ObjectRef
+from queues.api.api_resources import ADMISSION_CHECKS, POD_GROUPS, ObjectRef
+from queues.api.types.admission_check import QUEUES_SHOWN
 from queues.errors import InvalidDocument
 from queues.plan import Reason
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
+from queues.text_format import counted, rfc3339, span
 from queues.workload import QueueName, Workload, WorkloadKey
 
 #: Pods that are a gang.
@@ -348,6 +353,8 @@ class QueueStatuses:
         self._has_looked = False
         #: What was said of queues that is not counted by queue.
         self._said: tuple[Mapping[QueueName, Hashable], ...] = ()
+        #: Names of the AdmissionChecks there were then.
+        self._checks: frozenset[str] = frozenset()
 
     def changed(
         self,
@@ -375,9 +382,12 @@ class QueueStatuses:
         if self._has_looked:
             for was, now in zip(before, said, strict=True):
                 names.update(_differing(was, now))
+            if self._checks != world.admission_checks.known.keys():
+                names.update(name for name, fact in world.queues.items() if fact.queue.checks)
             names &= world.queues.keys()
         else:
             names, self._has_looked = set(world.queues), True
+        self._checks = frozenset(world.admission_checks.known)
         for name in sorted(names):
             if (fact := world.queues.get(name)) is None:
                 continue  # it went since
@@ -385,6 +395,10 @@ class QueueStatuses:
             counts = {each: totals.workloads[name, each] for each in Standing}
             counts[Standing.PENDING] -= waiting
             counts[Standing.INQUEUE] += waiting
+            lacks = {
+                ReasonCode.PLUGIN_NOT_USABLE: plugins.get(name),
+                ReasonCode.UNKNOWN_CHECK: world.admission_checks.unknown(fact.queue.checks),
+            }
             yield queue_status(
                 fact,
                 totals.allocated(name),
@@ -392,7 +406,7 @@ class QueueStatuses:
                 closed_by=states.closed_by.get(name),
                 busy=name in busy,
                 broken=problems.get(name),
-                plugins=plugins.get(name),
+                lacks={code: message for code, message in lacks.items() if message is not None},
                 of_root=(failing, keeping),
             )
 
@@ -400,3 +414,38 @@ class QueueStatuses:
 def _differing(one: Mapping[QueueName, Hashable], other: Mapping[QueueName, Hashable]) -> set[QueueName]:
     """Queues for which two mappings differ."""
     return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+
+
+def check_statuses(world: World, now: int) -> Iterator[StatusWanted]:
+    """The status of every AdmissionCheck: which queues list it, and whether its account answers."""
+    checks = world.admission_checks
+    if not checks.known:
+        return
+    queues: dict[str, list[str]] = {name: [] for name in checks.known}
+    for queue, fact in world.queues.items():
+        for listed_check in fact.queue.checks:
+            if listed_check in queues:
+                queues[listed_check].append(queue)
+    silent = checks.silent(now)
+    for name, check in checks.known.items():
+        yield StatusWanted(
+            ref=ObjectRef(resource=ADMISSION_CHECKS, name=name, uid=check.uid),
+            fields={"queues": sorted(queues[name])[:QUEUES_SHOWN]},
+            conditions=(_answering(check, silent[name], is_listed=bool(queues[name])),),
+        )
+
+
+def _answering(check: AdmissionCheckFact, silent: Sequence[int], *, is_listed: bool) -> StatusCondition:
+    """``silent``: when the requests were made that have no answer for too long."""
+    if silent:
+        message = (
+            f"{check.account} is silent: {counted(len(silent), 'request')} without an answer for longer than "
+            f"{span(check.silent_after)}, the oldest since {rfc3339(min(silent))}"
+        )
+        return StatusCondition(type=ANSWERING, status="False", reason="Silent", message=message)
+    if not is_listed:
+        return StatusCondition(
+            type=ANSWERING, status="Unknown", reason="NotListed", message="no queue lists it"
+        )
+    message = f"no request is without an answer for longer than {span(check.silent_after)}"
+    return StatusCondition(type=ANSWERING, status="True", reason="Answers", message=message)

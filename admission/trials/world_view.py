@@ -75,6 +75,6 @@ class WorldView:
             arrival=arrival,
             quotas=world.namespace_quotas.of(each.item.namespace),
             policy=world.queue_permissions.policy(queue),
-            checks=world.admission_checks.of(each.key, queue, "", self.now),
+            checks=world.admission_checks.of(each.key, world.queue_permissions.checks(queue), "", self.now),
             templates=NOTHING_ASKED if fact is None else world.templates.shapes_of(fact, None),
         )

@@ -3,16 +3,17 @@
 All of it follows from the objects, so that nothing is remembered from one leader to the next.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
 from admission.facts.admission_checks import AdmissionCheckFact, CheckAnswer, CheckRequestFact
 from admission.facts.changes import Change, FactKind
-from admission.workloads.admission_checks import NO_CHECKS, CheckProgress, check_progress
+from admission.workloads.admission_checks import CheckProgress, check_progress
 from admission.workloads.state import WorkloadState
+from queues.text_format import listed
 from queues.workload import QueueName, Workload, WorkloadKey
 
 ABOUT_CHECKS: Final = (FactKind.ADMISSION_CHECK, FactKind.CHECK_REQUEST)
@@ -82,11 +83,10 @@ class AdmissionChecks:
             self.known[change.key] = change.fact
         return before != change.fact
 
-    def of(self, key: WorkloadKey, queue: QueueName, generation: str, now: int) -> tuple[CheckProgress, ...]:
-        """How far the checks of a workload are. ``now``: seconds since the epoch."""
-        names = self._checks_of(queue)
-        if not names:
-            return NO_CHECKS
+    def of(
+        self, key: WorkloadKey, names: tuple[str, ...], generation: str, now: int
+    ) -> tuple[CheckProgress, ...]:
+        """How far the checks with these names are for a workload. ``now``: seconds since the epoch."""
         asked: Mapping[str, CheckRequestFact] = self._by_workload.get(key, {})
         return tuple(
             check_progress(name, self.known.get(name), asked.get(name), generation, now) for name in names
@@ -115,11 +115,22 @@ class AdmissionChecks:
         """Requests that are taken back: of checks that are gone, or that the workload's queue does not have."""
         return (request for requests in self._surplus.values() for request in requests)
 
-    def silent(self, now: int) -> Counter[str]:
-        """By check how many requests have no answer for longer than it says. ``now``: seconds since the epoch."""
-        found = Counter(dict.fromkeys(self.known, 0))
+    def silent(self, now: int) -> dict[str, list[int]]:
+        """By check when the requests were made that have no answer for longer than it says. Seconds since the epoch."""
+        found: dict[str, list[int]] = {name: [] for name in self.known}
         for request in self._requests.values():
             check = self.known.get(request.check)
-            if check is not None and request.answer is CheckAnswer.NONE:
-                found[check.name] += now >= request.asked_at + check.silent_after
+            if check is None or request.answer is not CheckAnswer.NONE:
+                continue
+            if now >= request.asked_at + check.silent_after:
+                found[check.name].append(request.asked_at)
         return found
+
+    def unknown(self, names: Iterable[str]) -> str | None:
+        """What a queue says that lists AdmissionChecks which do not exist; None if all do."""
+        lacking = [name for name in names if name not in self.known]
+        return (
+            f"spec.admissionChecks: there is no AdmissionCheck {listed(lacking)}; new work waits"
+            if lacking
+            else None
+        )

@@ -17,6 +17,7 @@ from admission.facts.cluster import BudgetFact, NamespaceFact, NodeFact, QueueFa
 from admission.facts.pods import PodFact
 from admission.facts.workloads import ChildCluster, ChildJob, WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
+from admission.workloads.admission_checks import NO_CHECKS
 from admission.workloads.inputs import (
     DEFAULT_QUEUE,
     NOTHING_REMEMBERED,
@@ -654,9 +655,9 @@ class World:
             disowned=self.pod_index.why_disowned(pods[0]) if key.kind == kind_names.POD and pods else "",
             closed=self.admission_index.closed_on(key, pods),
             origins=self.admission_index.origins(key, pods),
-            checks=()
-            if user is None or not self.queue_permissions.checks(user.queue)
-            else self.admission_checks.of(key, user.queue, generation, now),
+            checks=NO_CHECKS
+            if user is None or not (checks := self.queue_permissions.checks(user.queue))
+            else self.admission_checks.of(key, checks, generation, now),
         )
 
     def _with_volumes(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, NoReturn
 
+from admission.facts.admission_checks import AdmissionCheckFact
 from admission.facts.cluster import QueueFact
 from admission.kube.client.client import Client
 from admission.kube.writers.events import EventWriter
@@ -21,7 +22,7 @@ from admission.reconcile.events import (
     overruled_event,
 )
 from admission.reconcile.status import StatusWanted
-from admission.reconcile.world_status import QueueStatuses, WorldStatuses
+from admission.reconcile.world_status import QueueStatuses, WorldStatuses, check_statuses
 from admission.turn_report import TurnReport
 from admission.world.node_closures import ClosureState
 from queues.slices import slices
@@ -65,8 +66,9 @@ class StatusLoop:
         self._dirty_queues = True
         #: As they were when they were last looked at.
         self._queues: Mapping[QueueName, QueueFact] = {}
-        #: Reservations and NodeDrains, as they were then.
+        #: Reservations, NodeDrains and AdmissionChecks, as they were then.
         self._closures: tuple[ClosureState, ...] = ()
+        self._checks: Mapping[str, AdmissionCheckFact] = {}
         self._dirty = asyncio.Event()
         self._queues_due = 0.0
         #: Second of the last turn.
@@ -97,6 +99,8 @@ class StatusLoop:
         told = tuple(self._world.node_inventory.closures.states(report.now, deserved))
         self._dirty_queues |= told != self._closures
         self._closures, self._now = told, report.now
+        if self._checks != self._world.admission_checks.known:
+            self._checks, self._dirty_queues = dict(self._world.admission_checks.known), True
         if self._queues != self._world.queues:
             self._queues, self._dirty_queues = dict(self._world.queues), True
         # Nodes may have come: no workload is looked at again because of that.
@@ -163,6 +167,8 @@ class StatusLoop:
                 self._status.submit(some)
             with _contained("statuses of reservations and drains not worked out"):
                 self._status.submit(list(closure_statuses(self._world, self._now)))
+            with _contained("statuses of admission checks not worked out"):
+                self._status.submit(list(check_statuses(self._world, self._now)))
 
     def _look_at_enqueued(self) -> None:
         changed = self._statuses.enqueued.look_again(self._world)

@@ -12,6 +12,9 @@ from queues.api.metadata import ObjectMeta
 from queues.api.model import LABEL_PATTERN, SUBDOMAIN_PATTERN, Count, Duration, Model, Text, Time
 from queues.api.names import MUSTER
 
+#: Queues that a status names.
+QUEUES_SHOWN = 100
+
 _Name = Annotated[Text, Field(min_length=1, max_length=253)]
 
 
@@ -33,6 +36,30 @@ class AdmissionCheckSpec(Model):
     silent_after: Duration = "5m"
 
 
+class CheckCondition(Model):
+    """Whether the account answers."""
+
+    #: ``Answering``.
+    type: Text
+    #: ``False``: it is silent; ``Unknown``: no queue lists the check.
+    status: Text
+    #: Why, in one word: ``Answers``, ``Silent`` or ``NotListed``.
+    reason: Text = ""
+    #: The same as a sentence, with the number of requests without an answer when it fell silent.
+    message: Text = ""
+    #: Since when.
+    last_transition_time: Time | None = None
+
+
+class AdmissionCheckStatus(Model):
+    """Whether it is answered. Written by Muster."""
+
+    #: Queues that list it, the first hundred by name.
+    queues: Annotated[tuple[Text, ...], Field(max_length=QUEUES_SHOWN)] = ()
+    #: Whether the account answers.
+    conditions: tuple[CheckCondition, ...] = ()
+
+
 class AdmissionCheck(Model):
     """An AdmissionCheck."""
 
@@ -40,6 +67,7 @@ class AdmissionCheck(Model):
     kind: Literal["AdmissionCheck"] = "AdmissionCheck"
     metadata: ObjectMeta = ObjectMeta()
     spec: AdmissionCheckSpec
+    status: AdmissionCheckStatus = AdmissionCheckStatus()
 
 
 class AskedWorkload(Model):

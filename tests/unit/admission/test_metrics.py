@@ -112,7 +112,7 @@ def test_stages_requests_and_informers_are_told() -> None:
 def test_failures_are_counted_over_terms() -> None:
     metrics = Metrics(
         process=ProcessFigures(longest_block=lambda: 0.25),
-        leader=lambda: LeaderFigures(unlisted_jobs=3, silent_checks={"data": 2}),
+        leader=lambda: LeaderFigures(unlisted_jobs=3, silent_checks={"data": [1, 2]}),
     )
     metrics.leads(1)
     metrics.observe(TurnReport(now=0, failed_decisions=2, set_aside=1))

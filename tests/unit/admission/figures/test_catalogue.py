@@ -59,7 +59,7 @@ def everything() -> Metrics:
         leader=lambda: LeaderFigures(
             informers={"pods": InformerState(silent_seconds=1, lists=1, objects=1)},
             retention_lag={"postings": 0.0},
-            silent_checks={"data": 1},
+            silent_checks={"data": [1]},
             node_health=NodeHealth(nodes=1, faults={"XidFault": 1}, closed={"failed": 1}),
         ),
     )

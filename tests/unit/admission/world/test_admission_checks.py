@@ -15,6 +15,7 @@ from admission.decode.admission_checks import (
 from admission.facts.changes import Change, FactKind
 from admission.facts.workloads import WorkloadFact
 from admission.kube.writers.repeated_writes import check_request
+from admission.reconcile.world_status import QueueStatuses, check_statuses
 from admission.world.admission_checks import CheckQuestion
 from admission.world.world import World
 from queues.text_format import rfc3339
@@ -28,7 +29,7 @@ TEAM = queue("team", checks=("data",))
 
 def check(name: str = "data", account: str = "data", **spec: Any) -> Change:
     document = {
-        "metadata": {"name": name},
+        "metadata": {"name": name, "uid": f"{name}-uid"},
         "spec": {"answeredBy": {"namespace": "staging", "name": account}, **spec},
     }
     fact = admission_check_fact(msgspec.convert(document, WireAdmissionCheck))
@@ -146,12 +147,45 @@ def test_a_silent_check_is_named_with_its_account_and_counted() -> None:
     request = asked(known)
     see(known, shown(request))
     see(known, now=NOW + 89)
-    assert known.admission_checks.silent(NOW + 89) == {"data": 0}
+    assert known.admission_checks.silent(NOW + 89) == {"data": []}
     see(known, now=NOW + 90)
-    assert known.admission_checks.silent(NOW + 90) == {"data": 1}
+    assert known.admission_checks.silent(NOW + 90) == {"data": [NOW]}
     assert state(known)[1].endswith(f"has not answered; {ACCOUNT} is silent")
     see(known, shown(request, "Pending"), now=NOW + 91)
-    assert known.admission_checks.silent(NOW + 91) == {"data": 0}
+    assert known.admission_checks.silent(NOW + 91) == {"data": []}
+
+
+def told(known: World, now: int = NOW) -> tuple[list[str], str, str, str]:
+    """Queues and condition of the one check."""
+    (wanted,) = check_statuses(known, now)
+    (said,) = wanted.conditions
+    return wanted.fields["queues"], said.status, said.reason, said.message
+
+
+def test_a_check_says_who_lists_it_and_whether_it_is_answered() -> None:
+    known = world([queue("team"), check(silentAfter="90s"), WAITING])
+    assert told(known) == ([], "Unknown", "NotListed", "no queue lists it")
+    see(known, TEAM)
+    see(known, shown(asked(known)))
+    answers = "no request is without an answer for longer than 1m30s"
+    assert told(known, NOW + 89) == (["team"], "True", "Answers", answers)
+    silent = f"1 request without an answer for longer than 1m30s, the oldest since {rfc3339(NOW)}"
+    assert told(known, NOW + 90) == (["team"], "False", "Silent", f"{ACCOUNT} is silent: {silent}")
+
+
+def test_a_queue_says_which_of_its_checks_do_not_exist() -> None:
+    known = world([queue("team", checks=("data", "budget")), check(), WAITING])
+    statuses = QueueStatuses(known)
+
+    def said() -> list[tuple[str, str]]:
+        (wanted,) = [each for each in statuses.changed() if each.ref.name == "team"]
+        return [(each.status, each.message) for each in wanted.conditions if each.type == "ChecksKnown"]
+
+    message = "spec.admissionChecks: there is no AdmissionCheck budget; new work waits"
+    assert said() == [("False", message)]
+    assert state(known) == ("UnknownCheck", "there is no AdmissionCheck budget; check data is being asked")
+    see(known, check("budget"))
+    assert said() == [("True", "")]
 
 
 def test_a_check_that_is_gone_is_named_and_its_request_is_taken_back() -> None:
