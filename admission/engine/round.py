@@ -129,7 +129,9 @@ class AdmissionRound:
         gangs_below = self.pending.take_out([each.workload.key for each in entries[:_COMPLETED_FIRST]])
         self.tried_apart.update(each.workload.key for each in gangs_below)
         for each in sorted(gangs_below, key=lambda each: arrival_order(each.workload)):
-            if self._admitted(each) or not self.limit.has_room():
+            if not self.limit.has_room():
+                break
+            if self._admitted(each):
                 continue
             workload, minimum = each.workload, each.request.need.minimum
             asked = next(iter(each.request.minimum_charges), {})
