@@ -9,8 +9,8 @@ from admission.cli.access.requests import Route
 from admission.cli.options import WORKLOAD, cluster, namespace
 from admission.cli.plugin.explain import kind_named
 from admission.cli.rendering.terminal import say
-from queues.api.api_resources import WORKLOAD_KINDS, ApiResource
-from queues.api.names import HOLD
+from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, WORKLOAD_KINDS, ApiResource, Document
+from queues.api.names import GROUP_ANNOTATION, GROUP_ANNOTATION_VOLCANO, HOLD
 
 
 @click.command(short_help="Keep workloads from being admitted; what runs goes on.")
@@ -45,8 +45,23 @@ def _annotate(route: Route, namespace: str | None, workload: str, value: str) ->
     if not named or not name:
         raise click.UsageError(f"{workload!r}: expected KIND/NAME, such as job/train.")
     body: Any = {"metadata": {"annotations": {HOLD: value}}}
-    path = path_of(_resource(route, kind_named(named, name)), route.namespace(namespace), name)
+    resource = _resource(route, kind_named(named, name))
+    path = path_of(resource, route.namespace(namespace), name)
+    if resource == PODS and (whole := _whole_of(send(route, "GET", path, tried=f"Reading {workload}"))):
+        raise click.UsageError(f"{workload} waits as a part of {whole}, whose annotation counts: name that.")
     send(route, "PATCH", path, body, tried=f"Change of {workload}")
+
+
+def _whole_of(pod: Document) -> str:
+    """The PodGroup or Job with which a pod waits; "": it waits by itself."""
+    meta = pod["metadata"]
+    said = meta.get("annotations") or {}
+    if group := said.get(GROUP_ANNOTATION) or said.get(GROUP_ANNOTATION_VOLCANO):
+        return f"podgroup/{group}"
+    kinds = {(JOBS.api_version, JOBS.kind): "job", (VOLCANO_JOBS.api_version, VOLCANO_JOBS.kind): "vcjob"}
+    owners = (each for each in meta.get("ownerReferences") or () if each.get("controller"))
+    owner = next((each for each in owners if (each["apiVersion"], each["kind"]) in kinds), None)
+    return "" if owner is None else f"{kinds[owner['apiVersion'], owner['kind']]}/{owner['name']}"
 
 
 def _resource(route: Route, kind: str) -> ApiResource:

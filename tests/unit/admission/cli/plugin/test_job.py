@@ -152,6 +152,34 @@ async def test_workloads_are_held_back_by_their_kind_and_name(
     assert (code, err.count("\n")) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("metadata", "whole"),
+    [
+        ({"annotations": {"scheduling.k8s.io/group-name": "ring"}}, "podgroup/ring"),
+        (
+            {
+                "ownerReferences": [
+                    {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
+                ]
+            },
+            "job/train",
+        ),
+    ],
+)
+async def test_a_pod_that_waits_as_a_part_is_not_held_by_itself(
+    plugin: Plugin, api_server: FakeApiServer, metadata: dict[str, Any], whole: str
+) -> None:
+    async def the_pod(_: FakeApiServer, __: web.Request) -> web.StreamResponse:
+        return web.json_response({"metadata": {"name": "a", **metadata}})
+
+    api_server.once("LIST", the_pod)  # the fake has no requests for one object
+    code, _, err = await plugin.at(api_server)("hold pod/a -n ml")
+    assert (code, f"pod/a waits as a part of {whole}, whose annotation counts: name that." in err) == (
+        2,
+        True,
+    )
+
+
 async def test_a_name_of_neither_kind_is_one_sentence(ask_about_batch: Asking) -> None:
     code, _, err = await ask_about_batch("delete gone -n ml")
     assert code == 1
