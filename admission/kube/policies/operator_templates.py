@@ -90,6 +90,53 @@ def templates_of(kinds: Iterable[WorkloadKindSpec]) -> str:
     return _by_kind((each, " + ".join(map(of_template, each.templates))) for each in kinds)
 
 
+def is_readable(of: str, kinds: Iterable[WorkloadKindSpec]) -> str:
+    """Whether the parts of an object that policies look at are of the types that objects of its kind have.
+
+    What is absent is, but for what has the field that suspends the object. Where a part is of another type, to look for
+    what is in it is an error; a conjunction with something false is false all the same.
+    """
+
+    def of_kind(description: WorkloadKindSpec) -> Iterator[str]:
+        if not description.passes_on:
+            yield f"{_at(of, description.suspend[:1])}.hasValue()"
+            yield from _typed(of, description.suspend, "bool")
+            yield from _typed(of, description.priority_class, "string")
+        for demand in description.demands:
+            yield from _typed(of, demand.at, "" if demand.must == "absent" else "bool")
+        for templates in description.templates:
+            labels = (*templates.metadata_at, "labels")
+            inner = _CLASS if templates.computed else (*templates.template, "spec", *_CLASS)
+            parts = (*_typed("e", labels, "map"), *_typed("e", (*labels[:-1], "annotations"), "map"))
+            named = _typed("e", (templates.named_by,), "string") if templates.each == "element" else ()
+            yield from _all_typed(templates, of, (*named, *parts, *_typed("e", inner, "string")))
+        for place in description.passes_on:
+            yield from _all_typed(place, of, _typed("e", (*place.holder, *place.labels), "map"))
+
+    described = ((each, " && ".join(dict.fromkeys(of_kind(each)))) for each in kinds)
+    return _by_kind(described, otherwise="true")
+
+
+def _typed(of: str, path: Path, type_: str) -> Iterator[str]:
+    """That what leads to a part are maps, and the part is of a type; "": any."""
+    for depth in range(1, len(path)):
+        yield f"{_at(of, path[:depth])}.optMap(x, type(x) == map).orValue(true)"
+    if path and type_:
+        yield f"{_at(of, path)}.optMap(x, type(x) == {type_}).orValue(true)"
+
+
+def _all_typed(place: Templates | PassedOn, of: str, parts: Iterable[str]) -> Iterator[str]:
+    """The same of a place that has a template, or of each in a list or map of these. There it is ``e``."""
+    of_each = " && ".join(("type(e) == map", *dict.fromkeys(parts)))
+    inner, type_ = {
+        "one": (f"[y].all(e, {of_each})", "map"),
+        "element": (f"y.all(e, {of_each})", "list"),
+        "entry": (f"y.map(i, y[i]).all(e, {of_each})", "map"),
+    }[place.each]
+    yield from _typed(of, place.at, type_)
+    yield f"{_at(of, place.at)}.optMap(y, {inner}).orValue(true)"
+
+
 def _pointer_to(templates: Templates | PassedOn) -> str:
     """The JSON pointer of what has a template, for ``i`` of a list of these."""
     at = _pointer(templates.at)
@@ -114,9 +161,9 @@ def _each(templates: Templates | PassedOn, of: str, value: str, condition: str =
             return f"{at}.orValue({{}}).transformList(i, e, {condition}, {value})"
 
 
-def _by_kind(lists: Iterable[tuple[WorkloadKindSpec, str]]) -> str:
+def _by_kind(lists: Iterable[tuple[WorkloadKindSpec, str]], otherwise: str = "[]") -> str:
     """The list for the kind of an object. Kinds without templates at places that are known have none."""
-    chain = "[]"
+    chain = otherwise
     for description, found in lists:
         if found:
             chain = f"object.kind == {text(description.resource.kind)} ? {found}\n: {chain}"

@@ -36,7 +36,13 @@ from admission.kube.policies.cel import (
     texts,
 )
 from admission.kube.policies.fixed_fields import job_change
-from admission.kube.policies.operator_templates import classes_of, places_of, places_passed_on, templates_of
+from admission.kube.policies.operator_templates import (
+    classes_of,
+    is_readable,
+    places_of,
+    places_passed_on,
+    templates_of,
+)
 from admission.workloads.kinds import POD_GROUP, VOLCANO_JOB
 from queues.api import api_resources, kueue_names, names
 from queues.api.api_resources import (
@@ -286,6 +292,7 @@ _NAMES: Final[dict[str, Any]] = {
     "escaped": escaped,
     "job_change": job_change,
     "places_of": places_of,
+    "is_readable": is_readable,
     "places_passed_on": places_passed_on,
     "quoted": _quoted,
     "rules": _rules,
