@@ -9,12 +9,13 @@ import yaml
 from deploy.local.stack import Replica
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 from tests.cluster_faults import kill_muster, leads
+from tests.e2e.support.answered_check import AnsweredCheck
 from tests.e2e.support.crash_harness import (
     CrashHarness,
     balances_are_sums_of_open_seats,
     log_of,
 )
-from tests.e2e.support.manifests import volcano_job
+from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.fakes.postgres_crash import crash, recover
 from tests.waiting import until
 
@@ -78,6 +79,47 @@ def test_gangs_that_come_while_postgres_is_away_wait_and_running_pods_go_on(harn
 
         assert leader.process.running
         each_pod_once_so_far(harness, sandbox.name, 12)
+        balances_are_sums_of_open_seats(harness.ledger)
+
+
+def test_what_checks_are_asked_and_answer_while_postgres_is_away_is_right_afterwards(
+    harness: CrashHarness,
+) -> None:
+    harness.leave()
+    leader = harness.start()
+    with harness.sandbox("checks-no-postgres") as sandbox:  # three nodes of 8 GPUs
+        check, left_out = AnsweredCheck(sandbox, "budget"), AnsweredCheck(sandbox, "licence")
+        sandbox.merge("Queue", sandbox.queues[0], {"spec": {"admissionChecks": [check.name]}})
+        freed = sandbox.add_queue("freed", admissionChecks=[left_out.name])
+        sandbox.add(*(batch_job(sandbox, name, 2, 2) for name in ("runs", "granted")))
+        sandbox.add(batch_job(sandbox, "withdrawn", 3, 7))
+        other = batch_job(sandbox, "freed", 2, 2)
+        other["metadata"]["labels"]["muster.dev/queue-name"] = freed
+        sandbox.add(other)
+        check.answer("Ready", "runs", "withdrawn")
+        check.answer("Pending", "granted")
+        sandbox.wait_running("runs", 2)
+        sandbox.wait_reason("withdrawn", "NoFit")
+        sandbox.wait(lambda: "freed" in left_out.requests(), "the other check to be asked")
+
+        crash(harness.stack.postgres)
+        check.answer("Ready", "granted")
+        check.answer("Rejected", "withdrawn", "runs", message="spent")
+        sandbox.merge("Queue", freed, {"spec": {"admissionChecks": []}})
+        sandbox.add(batch_job(sandbox, "new", 2, 2))
+        until(lambda: "term ended" in log_of(leader), "the leader to give up its term")
+        assert not sandbox.pods("granted")
+        recover(harness.stack.postgres)
+
+        sandbox.wait_running("granted", 2)
+        sandbox.wait_running("freed", 2)
+        assert "says no: spent" in sandbox.wait_reason("withdrawn", "CheckRejected")
+        check.answer("Ready", "new")
+        sandbox.wait_running("new", 2)
+        sandbox.wait(lambda: not left_out.requests(), "the requests of the check that was left out to go")
+        assert len(sandbox.running("runs")) == 2, "what runs goes on"
+        for each in (check, left_out):
+            each.delete()
         balances_are_sums_of_open_seats(harness.ledger)
 
 

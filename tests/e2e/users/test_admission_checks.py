@@ -13,7 +13,9 @@ import yaml
 
 from deploy.local.stack import Stack
 from queues.api.api_resources import CHECK_REQUESTS, path_of
-from tests.e2e.support.manifests import batch_job
+from tests.cluster_faults import resume_component
+from tests.e2e.support.answered_check import AnsweredCheck
+from tests.e2e.support.manifests import bare_pod, batch_job, grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
 EXAMPLE = Path("deploy/examples/admission-check")
@@ -62,6 +64,11 @@ def requests(sandbox: Sandbox) -> list[Any]:
     return found
 
 
+def check_columns(sandbox: Sandbox) -> list[str]:
+    """What ``kubectl get`` shows of the check."""
+    return sandbox.stack.kubectl("get", "admissionchecks", CHECK, "--no-headers").stdout.split()
+
+
 def test_work_starts_once_its_data_is_staged_also_while_muster_is_away(
     sandbox: Sandbox,
     controller: None,
@@ -79,6 +86,10 @@ def test_work_starts_once_its_data_is_staged_also_while_muster_is_away(
     sandbox.wait(lambda: "claim corpus is Pending" in sandbox.reason("staged")[1], "the message of the check")
     assert "check data-staged" in sandbox.explain("staged")
     assert sandbox.pods("staged") == []
+    sandbox.wait(
+        lambda: check_columns(sandbox)[:5] == [CHECK, HOME, CHECK, "True", "Answers"],
+        "the check to say that it is answered",
+    )
 
     absent_muster()
     add_volume()
@@ -94,3 +105,45 @@ def test_work_starts_once_its_data_is_staged_also_while_muster_is_away(
     for name in ("staged", "free"):
         sandbox.delete("batch/v1 Job", name)
     sandbox.wait(lambda: requests(sandbox) == [], "the requests to go with their Jobs")
+
+
+def test_a_yes_that_is_withdrawn_before_pods_are_bound_takes_each_kind_back(
+    sandbox: Sandbox, idle_scheduler: Stack
+) -> None:
+    sandbox.add_nodes(2)
+    check = AnsweredCheck(sandbox, "budget")
+    sandbox.add_queue(admissionChecks=[check.name])
+    pods = {"whole": 2, "single": 3, "volcano": 2, "group": 2, "bare": 1}
+    sandbox.add(
+        batch_job(sandbox, "whole", 2, 1),
+        batch_job(sandbox, "single", 3, 1, completionMode="Indexed"),
+        volcano_job(sandbox, "volcano", 2),
+        pod_group(sandbox, "group", 2),
+        *(grouped(sandbox, "group", f"group-{index}") for index in range(2)),
+        bare_pod(sandbox, "bare"),
+    )
+
+    def released(name: str) -> int:
+        return sum(not pod["spec"].get("schedulingGates") for pod in sandbox.pods(name))
+
+    check.answer("Ready", *pods)
+    sandbox.wait(lambda: {name: released(name) for name in pods} == pods, "all pods to be released")
+    check.answer("Rejected", *pods, message="spent")
+    for name in pods.keys() - {"bare"}:
+        assert "says no: spent" in sandbox.wait_reason(name, "CheckRejected")
+    # A pod of its own is made again, and so another workload.
+    sandbox.wait_reason("bare", "WaitsForCheck")
+    sandbox.wait_free()
+    assert not any(map(released, pods))
+    uid = sandbox.get("Pod", "bare")["metadata"]["uid"]
+    sandbox.wait(lambda: check.workloads()["bare"] == uid, "the check to be asked about that one")
+
+    check.answer("Ready", *pods)
+    resume_component(idle_scheduler.cluster, "kube-scheduler")
+    for name, count in pods.items():
+        sandbox.wait_running(name, count)
+    check.answer("Rejected", *pods, message="too late")
+    sandbox.merge("batch/v1 Job", "single", {"spec": {"parallelism": 2, "completions": 2}})
+    sandbox.wait_running("single", 2)
+    assert {name: len(sandbox.running(name)) for name in pods} == {**pods, "single": 2}
+    check.delete()
