@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from admission.cli.access.objects import path_of, send
+from admission.cli.access.objects import ObjectForbidden, path_of, send
 from admission.cli.access.requests import Route
 from admission.cli.options import WORKLOAD, cluster, namespace
 from admission.cli.plugin.explain import kind_named
@@ -71,7 +71,10 @@ def _resource(route: Route, kind: str) -> ApiResource:
     of_muster = {str(support.kind): support.resource for support in known_kinds().supports}
     if kind in of_muster:
         return of_muster[kind]
-    added = send(route, "GET", WORKLOAD_KINDS.path(), tried="Reading kinds of workloads")["items"]
+    try:
+        added = send(route, "GET", WORKLOAD_KINDS.path(), tried="Reading kinds of workloads")["items"]
+    except ObjectForbidden:  # a member of a namespace, who has most likely mistyped the kind
+        added = []
     for said in (each["spec"]["resource"] for each in added):
         if said["kind"].lower() == kind:
             return ApiResource(said["apiVersion"], said["plural"], said["kind"])

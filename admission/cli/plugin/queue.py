@@ -154,6 +154,8 @@ def hold(names: tuple[str, ...], reason: str, route: Route) -> None:
     What runs goes on, and what was evicted is admitted again. `explain` shows the reason.
     """
     why = checked_reason(reason)
+    if not why:
+        raise click.UsageError("--reason: found no text, expected why, for those whose work waits.")
     for name in names:
         change_queue(route, read_queue(route, name), {"policy": {"hold": {"reason": why}}}, reason=why)
         say(f"queue {name} admits no new work{_scope(name)}; what runs goes on")

@@ -180,6 +180,17 @@ async def test_a_pod_that_waits_as_a_part_is_not_held_by_itself(
     )
 
 
+async def test_a_kind_that_is_mistyped_is_named_also_where_the_user_may_not_see_added_ones(
+    plugin: Plugin, api_server: FakeApiServer
+) -> None:
+    async def forbidden(_: FakeApiServer, __: web.Request) -> web.StreamResponse:
+        return refusal(403, "Forbidden", "may not list workloadkinds")
+
+    api_server.once("LIST", forbidden)
+    code, _, err = await plugin.at(api_server)("hold jbo/train -n ml")
+    assert (code, "'jbo' is no kind of workload. Expected one of" in err) == (2, True)
+
+
 async def test_a_name_of_neither_kind_is_one_sentence(ask_about_batch: Asking) -> None:
     code, _, err = await ask_about_batch("delete gone -n ml")
     assert code == 1

@@ -101,8 +101,9 @@ async def test_new_work_of_a_queue_is_held_back_with_a_reason_until_unhold(
     assert await queue("unhold", "robotics", "--reason", "it has moved") == (0, ended, "")
     assert server.queue("robotics")["metadata"]["annotations"]["muster.dev/change-reason"] == "it has moved"
     assert server.queue("robotics")["spec"]["policy"].get("hold") is None
-    code, _, err = await queue("hold", "sim")
-    assert (code, "--reason" in err) == (2, True)
+    for reason in ([], ["--reason", " "]):
+        code, _, err = await queue("hold", "sim", *reason)
+        assert (code, "--reason" in err) == (2, True)
 
 
 async def test_the_name_of_a_queue_in_the_place_of_a_command_leads_to_the_command_that_shows_it(
