@@ -89,48 +89,18 @@ def complain(message: str) -> None:
     say(f"Error: {message}", err=True)
 
 
-#: Commands that were taken out, by how they were called, and what to use instead.
-REMOVED_COMMANDS: Final = {
-    "muster backup": "pg_dump writes backups, and the chart's CronJob runs it (value `backup.enabled`): see Backup and"
-    " restore in docs/how-to/operate.md",
-    "muster restore": "pg_restore restores what pg_dump wrote, and `muster migrate` brings it to this version: see"
-    " Restore in docs/how-to/operate.md",
-    "muster simulate": "recorded traces are played in a checkout of the sources: `python -m tests.bench.simulate`, see"
-    " docs/reference/benchmarks.md",
-    "muster failed-turns": "a turn that could not be decided is a file in failedTurnsDir, and the log line `failed"
-    " turn kept` has the command that copies it",
-    "muster pause": "`kubectl muster queue pause QUEUE` stops the admissions of a queue, and of all where"
-    " QUEUE is root",
-    "muster resume": "`kubectl muster queue resume QUEUE` starts them again",
-    "kubectl muster queue list": "`kubectl muster queues` shows the tree of queues",
-    "kubectl muster queue get": "`kubectl muster queues QUEUE` shows a queue and those below it",
-    "kubectl muster job view": "`kubectl muster explain NAME` shows everything about a workload",
-    "kubectl muster jobflow": "`kubectl get jobflows` and `kubectl describe jobflow NAME` show a flow with what each"
-    " of its Jobs waits for, `kubectl muster jobs` its Jobs, and `kubectl delete jobflow NAME` removes it",
-    "kubectl muster top": "`kubectl muster queues -w` and `kubectl muster pending -A -w` show the same as it changes,"
-    " and `kubectl muster page` in a browser",
-    "kubectl muster quota move": "`kubectl muster quota set FROM --deserved gpu=24`, then the same for TO, moves it"
-    " for good, and `kubectl muster quota lend` until a time",
-    "kubectl muster quota diff": "`kubectl muster quota history QUEUE --since TIME` shows each change, and `kubectl"
-    " muster quota show QUEUE --at TIME` what it had",
-}
-
-
-#: Groups of commands after which users write a name: what is named, and the command that shows it.
-SHOWN_BY: Final = {
-    "kubectl muster queue": ("queue", "kubectl muster queues"),
-    "kubectl muster quota": ("queue", "kubectl muster quota show"),
-    "kubectl muster job": ("Job", "kubectl muster explain"),
-}
-
-
 class CommandGroup(click.Group):
-    """A group that names what replaced a command that was taken out, and ends the help of each with its examples."""
+    """A group that says what does what an unknown command was to do, and ends the help of each with its examples."""
 
     def __init__(self, *given: Any, places: tuple[str, ...] = (), **more: Any) -> None:
         """``places``: ``module:name`` of commands that are imported when one is called, in the order of the docs."""
         super().__init__(*given, **more)
         self._places = {place.rpartition(":")[2].rstrip("_"): place for place in places}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its commands, none of them imported for that."""
+        return list({**self._places, **self._own})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Their names, in the order of the alphabet."""
@@ -154,7 +124,7 @@ class CommandGroup(click.Group):
     @property
     def commands(self) -> MutableMapping[str, click.Command]:
         """All of them, by name: imported now."""
-        return {name: found for name in (*self._places, *self._own) if (found := self.loaded(name))}
+        return {name: found for name in self.names if (found := self.loaded(name))}
 
     @commands.setter
     def commands(self, given: MutableMapping[str, click.Command]) -> None:
@@ -168,16 +138,14 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Raises UsageError."""
-        called = f"{ctx.command_path} {args[0]}"
-        if (instead := REMOVED_COMMANDS.get(called)) is not None:
-            raise click.UsageError(f"{called} was removed: {instead}.", ctx)
         try:
             return super().resolve_command(ctx, args)
+        except click.NoSuchOption:
+            raise
         except click.UsageError as error:
-            if (shown := SHOWN_BY.get(ctx.command_path)) is None:
-                raise
-            hint = f"If {args[0]} is a {shown[0]}, `{shown[1]} {args[0]}` shows it."
-            raise click.UsageError(f"{error.message} {hint}", ctx) from error
+            from admission.cli.unknown_commands import unknown_command
+
+            raise click.UsageError(unknown_command(ctx.command_path, args[0], self.names), ctx) from error
 
 
 def _format_examples(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,10 @@ import yaml
 from admission.cli.command_line import finish
 from admission.cli.commands import migrate as migrate_command
 from admission.cli.commands.run import run
+from admission.cli.examples import commands_of
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
+from admission.cli.unknown_commands import _INSTEAD
 from admission.settings import Settings
 from queues.errors import DatabaseUnavailable, MusterError
 
@@ -44,11 +47,11 @@ def call(*words: str | Path) -> int:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("backup",), "muster backup was removed: pg_dump writes backups"),
-        (("backup", "--folder", "/backups", "--keep", "48"), "muster backup was removed: pg_dump writes backups"),
-        (("restore", "-", "--check"), "muster restore was removed: pg_restore restores"),
-        (("simulate", "--case", "x"), "muster simulate was removed: recorded traces are played in a checkout"),
-        (("failed-turns", "get", "7"), "muster failed-turns was removed: a turn that could not be decided is a file"),
+        (("backup",), 'muster has no command "backup": pg_dump writes backups'),
+        (("backup", "--folder", "/backups", "--keep", "48"), 'muster has no command "backup": pg_dump writes backups'),
+        (("restore", "-", "--check"), 'muster has no command "restore": pg_restore restores'),
+        (("simulate", "--case", "x"), 'muster has no command "simulate": recorded traces are played in'),
+        (("failed-turns", "get", "7"), 'muster has no command "failed-turns": a turn that could not be'),
         (("replay", "--at", "2026-11-21T10:00"), "--at was removed: turns are not kept; `kubectl muster events`"),
         (("replay", "--days", "3"), "--days was removed: turns are not kept;"),
     ],
@@ -67,6 +70,16 @@ def test_help_shows_nothing_that_was_removed(capsys: pytest.CaptureFixture[str])
         assert call(*words) == 0
     told = capsys.readouterr().out
     assert not [name for name in ("backup", "restore", "failed-turns", "--at", "--days") if name in told]
+
+
+def test_a_sentence_for_an_unknown_command_names_commands_that_there_are() -> None:
+    programs = {"muster": muster, "kubectl muster": kubectl_muster}
+    known = {each.name for name, group in programs.items() for each in commands_of(group, name)}
+    for program, sentences in _INSTEAD.items():
+        for words, sentence in sentences.items():
+            assert not known & {f"{program} {word}" for word in words.split(", ")}
+            for named in re.findall(r"(kubectl muster|(?<!kubectl )muster) ([a-z]+)(?: ([a-z]+))?", sentence):
+                assert {" ".join(named[:2]), " ".join(named)} & known, sentence
 
 
 #: Modules that take longer to import than an answer takes.
@@ -118,7 +131,7 @@ def test_the_module_is_the_script() -> None:
     )
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert "No such command 'no-such-command'" in done.stderr
+    assert 'muster has no command "no-such-command": muster --help lists those there are.' in done.stderr
 
 
 def test_every_setting_is_a_flag_of_run() -> None:

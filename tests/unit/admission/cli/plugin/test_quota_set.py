@@ -174,4 +174,4 @@ async def test_an_outcome_that_is_not_known_is_told(server: QueueServer, ask: As
 async def test_a_command_that_was_removed_names_what_to_use_instead(server: QueueServer, ask: Asking) -> None:
     code, _, err = await ask("quota", "move", "vision", "language", "16", "--yes")
     assert (code, server.requests) == (2, [])
-    assert "kubectl muster quota move was removed: `kubectl muster quota set FROM" in " ".join(err.split())
+    assert 'muster has no command "quota move": kubectl muster quota set FROM' in " ".join(err.split())
