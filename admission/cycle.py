@@ -17,12 +17,10 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
 from admission.failpoints import Failpoint
 from admission.figures.gang_waits import GangWait
-from admission.figures.queue_metrics import QueueBooks
 from admission.turn_report import (
     Decided,
     Stage,
     TurnReport,
-    books_after,
     devices_of,
     evictions_of,
     log_applied,
@@ -46,7 +44,7 @@ from queues.sql.leadership import Term
 from queues.sql.read import past_use
 from queues.sql.read.world import closed_among
 from queues.text_format import listed
-from queues.workload import AdmissionId, Workload, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +91,7 @@ class Cycle:
         self.progress = ToldRequests(world.ledger.reasons)
         #: Workloads that may need a write to their objects since the last report.
         self._dirty_workloads: set[WorkloadKey] = set()
-        self._books: QueueBooks | None = None
+        self._pending_counts: Mapping[tuple[QueueName, ReasonCode], int] = {}
         #: When (of the monotonic clock) the admissions of this term were committed that have not started yet.
         self._committed: dict[AdmissionId, float] = {}
         #: How often what Postgres is given at once is halved by now: seats and reasons of a plan, and rows.
@@ -454,7 +452,7 @@ class Cycle:
         waits = []
         if (ends := self.world.queue_facts.loans_until) is not None:
             waits.append(max(ends, now + 1))
-        if (until := self._decider.memo.until) is not None:
+        if (until := self._decider.until) is not None:
             waits.append(max(until, now + 1))
         if self.has_stopped():
             waits.append(now)
@@ -465,9 +463,10 @@ class Cycle:
         return min(waits, default=now + 3600)
 
     def _report(self, snapshot: Snapshot, plan: Plan, applied: Applied | None, changes: int) -> TurnReport:
-        self._books = books_after(self._books, self._decider.memo)
-        if self._books is not None and not plan.stopped:
-            self._books = replace(self._books, pending=counts(plan.reasons, snapshot.pending))
+        if (books := self._decider.books) is not None:
+            if not plan.stopped:
+                self._pending_counts = counts(plan.reasons, snapshot.pending)
+            books = replace(books, pending=self._pending_counts)
         return TurnReport(
             now=plan.now,
             changes=changes,
@@ -477,7 +476,7 @@ class Cycle:
             evicted=len(applied.evicted) if applied else 0,
             dropped=len(applied.dropped) if applied else 0,
             evictions=evictions_of(applied.evicted, snapshot) if applied else {},
-            books=self._books,
+            books=books,
             nodes_usable=int(snapshot.nodes.layout.usable.sum()),
             applied=applied,
             set_aside=self.world.set_aside_count(),

@@ -8,17 +8,13 @@ from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from admission.apply import Applied
-from admission.engine.decide import Memo
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import QueueFact
 from admission.figures.gang_waits import GangWait
 from admission.figures.queue_metrics import QueueBooks
-from admission.figures.quota_figures import Amounts
 from queues.admissions import Admission, AdmissionState
 from queues.plan import Admit, Evict, Plan
-from queues.quota.queue import ROOT
-from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
 from queues.resources import WHOLE, Resources, is_device
 from queues.slices import slices
@@ -121,33 +117,6 @@ class Decided:
     plan: Plan
     #: Workloads left out because the engine fails on them, each with the error.
     culprits: Mapping[WorkloadKey, Exception] = field(default_factory=dict)
-
-
-def books_after(before: QueueBooks | None, memo: Memo) -> QueueBooks | None:
-    """The amounts of queues after a decision; computed again only where they changed."""
-    usage, tree = memo.usage, memo.tree
-    if usage is None or tree is None:
-        return before
-    is_same_tree = before is not None and tree is before.tree
-    if before is not None and is_same_tree and usage is before.usage:
-        return before
-    deserved = before.deserved if before is not None and is_same_tree else _deserved(tree)
-    used = {(name, account): units for name in tree.paths for account, units in usage.book(name).items()}
-    past_use = {
-        (name, account): units
-        for name in tree.paths
-        if usage.past is not None and (past := usage.past.of_queue(name)) is not None
-        for account, units in past.averages().items()
-    }
-    pending = before.pending if before is not None else {}
-    return QueueBooks(
-        tree=tree, usage=usage, used=used, deserved=deserved, past_use=past_use, pending=pending
-    )
-
-
-def _deserved(tree: QueueTree) -> Amounts:
-    accounts = tree.capabilities[ROOT]
-    return {(name, account): tree.deserved(name, account) for name in tree.paths for account in accounts}
 
 
 async def log_applied(applied: Applied, admissions: Mapping[AdmissionId, Admission]) -> None:

@@ -130,6 +130,14 @@ class VersionedMap(Generic[K, V]):
         self._log: _Log[K] = _Log()
         self._frozen: MapVersion[K, V] | None = None
 
+    @classmethod
+    def after(cls, version: MapVersion[K, V]) -> "VersionedMap[K, V]":
+        """The map that a version is the latest one of."""
+        going_on = cls()
+        going_on._base, going_on._overlay = version._base, dict(version._overlay)
+        going_on._length, going_on._log, going_on._frozen = version._length, version._log, version
+        return going_on
+
     def get(self, key: K) -> V | None:
         """The row of a key; None if absent."""
         row = self._overlay.get(key)

@@ -6,16 +6,18 @@ The workloads that a step fails on are found by trying the step with fewer of th
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from admission.containment.decision_child import ChildEnded, ChildFailed, DecisionChild
+from admission.containment.child_process import ChildEnded, ChildFailed
+from admission.containment.decision_child import DecisionChild
 from admission.containment.decision_thread import LOOKS, DecisionSamples, DecisionThread, DecisionTooLong
 from admission.engine import decide as engine
 from admission.engine.decide import Memo
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
+from admission.figures.queue_metrics import QueueBooks, books_after
 from admission.turn_report import Decided
 from queues.plan import Plan
 from queues.plugins.guard import PluginFault
@@ -71,8 +73,20 @@ async def find_culprits(
 
 _log = logging.getLogger(__name__)
 
+#: Seconds in which a child process has to start.
+_START_WITHIN: Final = 120.0
 #: A decision is reported if it takes more than a tenth of the time that it may take.
 LONG: Final = 10
+
+
+class _Decision(NamedTuple):
+    """What the engine came to."""
+
+    plan: Plan
+    #: One that a child process keeps is not here.
+    memo: Memo
+    until: int | None
+    books: QueueBooks | None
 
 
 class Decider:
@@ -83,6 +97,10 @@ class Decider:
         self._thread = thread
         self._keep = keep
         self.memo = Memo()
+        #: The last plan holds until this second, if nothing changes (for ever if None).
+        self.until: int | None = None
+        #: Queues after the last decision.
+        self.books: QueueBooks | None = None
         #: Decisions that raised.
         self.failures = 0
         self._child: DecisionChild | None = None
@@ -99,8 +117,7 @@ class Decider:
         failure: Exception
         for again in (False, True):
             try:
-                plan, self.memo = await self._decided(snapshot, limit)
-                return Decided(snapshot=snapshot, plan=plan)
+                return self._noted(snapshot, await self._decided(snapshot, limit))
             except PluginFault:
                 self.memo, self.failures = Memo(), self.failures + 1
                 raise
@@ -122,20 +139,37 @@ class Decider:
                 _log.error("decision failed", extra={"again": again}, exc_info=error)
         return await self._without_culprits(snapshot, limit, failure)
 
-    async def _decided(self, snapshot: Snapshot, limit: int) -> tuple[Plan, Memo]:
+    def _noted(self, snapshot: Snapshot, decision: _Decision) -> Decided:
+        plan, self.memo, self.until, self.books = decision
+        return Decided(snapshot=snapshot, plan=plan)
+
+    async def _decided(self, snapshot: Snapshot, limit: int) -> _Decision:
         """The engine's answer. Reports which workloads took the time of one that took long or too long."""
         samples, child = DecisionSamples(), self._child_for(snapshot)
+
+        def decide_here() -> _Decision:
+            plan, memo = engine.decide(snapshot, self.memo, limit, progress=samples.progress)
+            return _Decision(plan, memo, memo.until, books_after(self.books, memo))
+
+        def decide_there() -> _Decision:
+            assert child is not None
+            outcome = child.decide(snapshot, limit)
+            return _Decision(outcome.plan, Memo(), outcome.until, outcome.books)
+
+        def look_there() -> None:
+            if child is not None and (busy := child.busy()) is not None:
+                samples.note(*busy)
+
         try:
-            if child is not None:
-                answer = await self._thread.run(
-                    lambda: child.decide(snapshot, limit), lambda: samples.note(*child.busy())
-                )
+            if child is None:
+                answer = await self._thread.run(decide_here, samples.look)
             else:
-                answer = await self._thread.run(
-                    lambda: engine.decide(snapshot, self.memo, limit, progress=samples.progress), samples.look
-                )
+                await _start(child)
+                answer = await self._thread.run(decide_there, look_there)
         except (ChildFailed, PluginFault, DecisionTooLong, asyncio.CancelledError) as error:
-            if child is None or not (isinstance(error, PluginFault) and child.is_alive()):
+            if isinstance(error, DecisionTooLong | asyncio.CancelledError) or not (
+                child and child.is_alive()
+            ):
                 self._end_child()
             if not isinstance(error, DecisionTooLong):
                 raise
@@ -177,12 +211,12 @@ class Decider:
         # Beyond what could be tried, nothing is admitted in this turn: the order of the queues holds.
         left_out = frozenset(culprits.found if culprits.complete else workloads)
         smaller = await self._thread.run(lambda: snapshot.without(left_out))
-        plan, self.memo = await self._thread.run(lambda: engine.decide(smaller, Memo(), limit))
+        decided = self._noted(smaller, await self._decided(smaller, limit))
         _log.error(
             "decided without workloads that the engine fails on",
             extra={"workloads": [str(key) for key in culprits.found], "kept": str(kept or "")},
         )
-        return Decided(snapshot=smaller, plan=plan, culprits=dict.fromkeys(culprits.found, error))
+        return replace(decided, culprits=dict.fromkeys(culprits.found, error))
 
     def _kept(self, snapshot: Snapshot) -> Path | None:
         try:
@@ -195,14 +229,26 @@ class Decider:
     async def _passes(
         self, snapshot: Snapshot, workloads: Sequence[WorkloadKey], some: Sequence[WorkloadKey]
     ) -> bool:
-        def attempt() -> bool:
-            try:
-                engine.decide(snapshot.without(frozenset(workloads) - frozenset(some)), Memo())
-            except Exception:
-                return False
-            return True
+        part = await self._thread.run(lambda: snapshot.without(frozenset(workloads) - frozenset(some)))
+        try:
+            await self._decided(part, SEATS_PER_PLAN)
+        except (PluginFault, ChildEnded, DecisionTooLong):
+            raise
+        except Exception:
+            return False
+        return True
 
-        return await self._thread.run(attempt)
+
+async def _start(child: DecisionChild) -> None:
+    """Raises ChildEnded if it does not start in time."""
+    if child.has_started:
+        return
+    try:
+        async with asyncio.timeout(_START_WITHIN):
+            await asyncio.to_thread(child.await_start)
+    except TimeoutError:
+        child.end()
+        raise ChildEnded(found=f"it had not started after {_START_WITHIN:g} s") from None
 
 
 def _alike(culprit: WorkloadKey | None, pending: Mapping[WorkloadKey, Workload]) -> tuple[WorkloadKey, ...]:

@@ -21,7 +21,7 @@ from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import RETRY_AFTER, TooBusy
 from admission.web.access.rights import Forbidden
 from admission.web.leader.channel import ChannelBroken
-from admission.web.leader.forwarding import LeaderFailed
+from admission.web.leader.forwarding import PLUGIN_FAILED, LeaderFailed, PluginFailed
 from admission.web.reader import NotAllowed, NotLeading, PeriodTooLarge, TrialRefused, UnknownName
 from queues.errors import ApiError, DatabaseError, MusterError
 from queues.read_api import bodies
@@ -56,6 +56,11 @@ _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError] | tuple[type[MusterError],
     (NotAllowed, 403, ""),
     (TooBusy, 429, "Ask again in a second."),
     (NotLeading, 409, "Ask again; another replica may answer."),
+    (
+        PluginFailed,
+        PLUGIN_FAILED,
+        "Nothing else is affected. Who wrote the plug-in can find the mistake with `muster plugin check`.",
+    ),
     (
         PeriodTooLarge,
         503,

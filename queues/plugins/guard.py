@@ -49,8 +49,9 @@ class PluginFault(MusterError):
         return PluginFault, (self.asked, self.why)
 
 
-#: Told of each policy that is being asked, and with None that it has answered: by the process that decides for another.
-observers: list[Callable[["AskedPolicy | None"], None]] = []
+#: Called with each policy that is being asked and what it is given, and with None when it has answered: where others
+#: wait for the answers, and where a plug-in is tried.
+observers: list[Callable[["AskedPolicy | None", tuple[Any, ...]], None]] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +65,19 @@ class AskedPolicy:
     digest: str
     parameters: str = ""
 
-    def ask(self, question: Callable[[], R], check: Callable[[R], str]) -> R:
+    def ask(self, question: Callable[..., R], given: tuple[Any, ...], check: Callable[[R], str]) -> R:
         """The answer to a question. ``check``: what is wrong with it; "": nothing. Raises PluginFault."""
         for note in observers:
-            note(self)
+            note(self, given)
         try:
-            answer, again = question(), question()
+            answer, again = question(*given), question(*given)
             wrong = check(answer) or check(again)
             if not wrong and not _equal(answer, again):
                 wrong = "answered the same question differently"
         except Exception as error:
             raise self.fault(f"raised {type(error).__name__}: {error}"[:_MOST_TOLD]) from error
         for note in observers:
-            note(None)
+            note(None, given)
         if wrong:
             raise self.fault(wrong)
         return answer
@@ -112,11 +113,11 @@ class GuardedOrder(OrderPolicy):
 
     def urgency(self, workload: Workload) -> int:
         """A whole number."""
-        return self._asked.ask(lambda: self._inner.urgency(workload), _not_whole)
+        return self._asked.ask(self._inner.urgency, (workload,), _not_whole)
 
     def precedence(self, workload: Workload, devices: int) -> int:
         """A whole number."""
-        return self._asked.ask(lambda: self._inner.precedence(workload, devices), _not_whole)
+        return self._asked.ask(self._inner.precedence, (workload, devices), _not_whole)
 
 
 class GuardedPlacement(PlacementPolicy):
@@ -130,22 +131,22 @@ class GuardedPlacement(PlacementPolicy):
 
     def domain_keys(self, room: NDArray[np.int64]) -> NDArray[np.int64]:
         """As many keys as domains."""
-        given = read_only(room)
         return self._asked.ask(
-            lambda: self._inner.domain_keys(given), lambda keys: _not_array(keys, np.int64, len(room))
+            self._inner.domain_keys, (read_only(room),), lambda keys: _not_array(keys, np.int64, len(room))
         )
 
     def filter(self, request: PodsRequest, nodes: PlacementNodes) -> NDArray[np.bool_]:
         """Yes or no for each node."""
         return self._asked.ask(
-            lambda: self._inner.filter(request, nodes),
+            self._inner.filter,
+            (request, nodes),
             lambda mask: _not_array(mask, np.bool_, len(nodes.names)),
         )
 
     def score(self, request: PodsRequest, nodes: PlacementNodes) -> NDArray[np.int64]:
         """A score within its bounds for each node."""
         return self._asked.ask(
-            lambda: self._inner.score(request, nodes), lambda score: _not_scores(score, len(nodes.names))
+            self._inner.score, (request, nodes), lambda score: _not_scores(score, len(nodes.names))
         )
 
 
@@ -199,7 +200,7 @@ class GuardedVictimCost(VictimCostPolicy):
         names = RunningCopy.__struct_fields__
         copies = tuple(RunningCopy(**{name: getattr(each, name) for name in names}) for each in running)
         return self._asked.ask(
-            lambda: self._inner.costs(copies, now), lambda costs: _not_costs(costs, len(running))
+            self._inner.costs, (copies, now), lambda costs: _not_costs(costs, len(running))
         )
 
 
@@ -228,7 +229,7 @@ class GuardedFlavors(FlavorPolicy):
                 return ""
             return f"answered {found!r}, expected some of {flavors!r}, each once"[:_MOST_TOLD]
 
-        return self._asked.ask(lambda: self._inner.order(request, flavors, tuple(described)), check)
+        return self._asked.ask(self._inner.order, (request, flavors, tuple(described)), check)
 
 
 _GUARDS: Final[Mapping[PolicySort, Callable[..., Policy]]] = MappingProxyType(

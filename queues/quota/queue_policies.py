@@ -165,7 +165,7 @@ def _set_aside(known: KnownPolicy, parameters: str | None, queue: Queue) -> str:
     asked = (known.name, known.digest, parameters or "", queue.retry)
     for each in queue.set_aside:
         if (each.plugin, each.digest, each.parameters, each.retry) == asked:
-            again = f"kubectl muster queue retry {queue.name}"
+            again = f"muster plugin retry {queue.name}"
             return f"it was set aside, because it {each.why}. Correct it, or have it tried again ({again})"
     return ""
 

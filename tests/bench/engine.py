@@ -110,8 +110,8 @@ def with_plugins() -> list[Mark]:
         _ms(
             "one gang ended, 10,000 pending, 1,000 nodes: with plug-ins, in their process",
             took[True],
-            500,
-            200,
+            40,
+            20,
         ),
         _ms("the same without plug-ins", took[False], 40, 20),
     ]

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from time import perf_counter, process_time
+from pathlib import Path
+from time import process_time
 
 from admission.containment.decision_child import DecisionChild
 from admission.engine.decide import decide
@@ -96,7 +97,7 @@ class SyntheticWorld:
     ended: dict[AdmissionId, frozenset[int]] = field(default_factory=dict)
     #: The child process in which turns are decided, as with plug-ins; None: they are decided here.
     child: DecisionChild | None = None
-    #: Seconds of the last turn, and of all: of the processor, with a child as they pass.
+    #: Seconds of the processor for the last turn, and for all; those of the child count as well.
     seconds: float = 0.0
     total: float = 0.0
     decisions: int = 0
@@ -112,8 +113,7 @@ class SyntheticWorld:
 
     def turn(self) -> Plan:
         """Freeze and decide, timed; then apply, not timed."""
-        clock = process_time if self.child is None else perf_counter
-        began = clock()
+        began = self._processor_seconds()
         if self._moved:
             self.nodes, self._moved = self.nodes.with_used(self._moved), {}
         snapshot = Snapshot(
@@ -129,13 +129,19 @@ class SyntheticWorld:
         if self.child is None:
             plan, self.memo = decide(snapshot, self.memo, NO_LIMIT)
         else:
-            plan, _ = self.child.decide(snapshot, NO_LIMIT)
-        self.seconds = clock() - began
+            plan = self.child.decide(snapshot, NO_LIMIT).plan
+        self.seconds = self._processor_seconds() - began
         self.total += self.seconds
         self.turns += 1
         self.admitted += len(plan.admits)
         self._apply(plan, snapshot)
         return plan
+
+    def _processor_seconds(self) -> float:
+        if self.child is None:
+            return process_time()
+        nanoseconds = Path(f"/proc/{self.child._process.pid}/schedstat").read_text().split()[0]
+        return process_time() + int(nanoseconds) / 1e9
 
     def _apply(self, plan: Plan, snapshot: Snapshot) -> None:
         self.ended = {}

@@ -1,19 +1,29 @@
-"""``muster plugin``: the plug-ins of this installation, and whether one keeps what it promises."""
+"""``muster plugin``: the plug-ins of this installation, whether one keeps what it promises, and another try for it."""
 
 import json
 from pathlib import Path
+from time import time
 
 import click
 
+from admission.cli.access.objects import path_of, send
+from admission.cli.access.queue_objects import read_queue
+from admission.cli.access.requests import Route
 from admission.cli.command_line import CommandGroup, complain
+from admission.cli.options import QUEUE, cluster
+from admission.cli.rendering.terminal import say
+from queues.api.api_resources import QUEUES
+from queues.api.names import RETRY
+from queues.text_format import rfc3339
 
 #: Made-up clusters that are tried where no FILE is given.
-_MADE_UP = 60
+_MADE_UP = 20
 
 
-@click.group(cls=CommandGroup, short_help="List plug-ins, and check one.")
+@click.group(cls=CommandGroup, short_help="List plug-ins, check one, and try again what was set aside.")
 def plugin() -> None:
-    """List the plug-ins of this installation, and check one before a queue is served by it."""
+    """List the plug-ins of this installation, check one before a queue is served by it, and have one that was set aside
+    tried again."""
 
 
 @plugin.command("list", short_help="The policies that queues can name.")
@@ -37,13 +47,13 @@ def check(name: str, files: tuple[Path, ...], parameters: str) -> int:
     """Have every queue of made-up clusters, or of saved turns (FILES of `muster snapshot`), served by a plug-in, and
     compare what is decided with Muster's own policy.
 
-    Exit code 0: it keeps what the interface asks. 1: it does not. 2: it cannot be tried.
+    It runs in a process of its own, and is ended when it takes longer than decisions may. Exit code 0: it keeps what
+    the interface asks. 1: it does not. 2: it cannot be tried.
     """
-    from time import perf_counter
-
-    from admission.replay.made_up_clusters import made_up_clusters
-    from admission.replay.plugin_check import check_plugin
+    from admission.containment.made_up_clusters import made_up_clusters
+    from admission.containment.plugin_check import DECISIONS, check_plugin, rows_of
     from admission.replay.snapshot_file import load
+    from admission.settings import Settings
     from queues.errors import MusterError
     from queues.plugins.registry import known_policies
 
@@ -62,13 +72,24 @@ def check(name: str, files: tuple[Path, ...], parameters: str) -> int:
     except (OSError, ValueError, MusterError) as error:
         complain(str(error))
         return 2
-    found = check_plugin(known, parameters, saved or made_up_clusters(_MADE_UP), perf_counter)
-    for problem in found.problems:
-        click.echo(f"{name}: {problem}")
-    for title, figures in ((name, found.with_it), ("default", found.with_default)):
-        each = 1000 * figures.seconds / max(1, figures.decisions)
-        click.echo(
-            f"{title}: {figures.decisions} decisions, {figures.admitted} admitted, {figures.evicted} evicted, "
-            f"{figures.waiting} waiting in the end, {each:.1f} ms each"
-        )
-    return 1 if found.problems else 0
+    limit = Settings.model_fields["decision_limit_seconds"].default * (DECISIONS if saved else 1)
+    found = check_plugin(known, parameters, saved or made_up_clusters(_MADE_UP), limit)
+    if found.problem:
+        click.echo(f"{name}: {found.problem}")
+        return 1
+    for title, here, default in rows_of(name, found):
+        click.echo(f"{title:<22}{here:>16}{default:>16}")
+    return 0
+
+
+@plugin.command(short_help="Have a plug-in that was set aside tried again.")
+@click.argument("queues", metavar="QUEUE…", type=QUEUE, nargs=-1, required=True)
+@cluster
+def retry(queues: tuple[str, ...], route: Route) -> None:
+    """Have plug-ins that queues name, and that were set aside because they failed, tried again."""
+    for name in queues:
+        found = read_queue(route, name)
+        meta = {"uid": found.document["metadata"].get("uid"), "annotations": {RETRY: rfc3339(int(time()))}}
+        tried = f"Change of queue {name}"
+        send(route, "PATCH", path_of(QUEUES, None, name), {"metadata": meta}, tried=tried)
+        say(f"plug-ins of queue {name} are tried again")

@@ -1,6 +1,5 @@
 """``kubectl muster queue``: create, pause, hold, close and delete queues."""
 
-from time import time
 from typing import Literal
 
 import click
@@ -21,9 +20,8 @@ from admission.cli.confirmation import confirm
 from admission.cli.options import AMOUNTS, QUEUE, amounts, cluster, dry_run
 from admission.cli.rendering.terminal import say
 from queues.api.api_resources import QUEUES, Document
-from queues.api.names import DEFAULT_QUEUE, RETRY, ROOT_QUEUE
+from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 from queues.read_api.bodies import QueueBody
-from queues.text_format import rfc3339
 
 _Action = Literal["CloseQueue", "OpenQueue"]
 
@@ -129,19 +127,6 @@ def resume(names: tuple[str, ...], reason: str | None, route: Route) -> None:
     """Start admissions of queues again. Queues below that are paused themselves stay so."""
     for name in names:
         _resume_queue(route, name, reason)
-
-
-@queue.command(short_help="Try plug-ins again that were set aside.")
-@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
-@cluster
-def retry(names: tuple[str, ...], route: Route) -> None:
-    """Have plug-ins that queues name, and that were set aside because they failed, tried again."""
-    for name in names:
-        found = read_queue(route, name)
-        meta = {"uid": found.document["metadata"].get("uid"), "annotations": {RETRY: rfc3339(int(time()))}}
-        tried = f"Change of queue {name}"
-        send(route, "PATCH", path_of(QUEUES, None, name), {"metadata": meta}, tried=tried)
-        say(f"plug-ins of queue {name} are tried again")
 
 
 @queue.command(short_help="Admit no new work; what was evicted is admitted again.")

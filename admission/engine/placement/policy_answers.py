@@ -1,12 +1,14 @@
 """What the policies of a workload's queue (``queues.plugins``) say about nodes and flavors for its pods."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
 
-from admission.engine.nodes.table import Amounts, Mask
+from admission.engine.nodes.table import Amounts, Layout, Mask
 from admission.engine.trial import Trial
 from queues.plugins.guard import read_only
 from queues.plugins.interface import MOST_SCORE, PlacementNodes, PodsRequest
-from queues.workload import NO_LOAD, FlavorName, PodSet, Workload
+from queues.workload import NO_LOAD, FlavorName, NodeLoad, PodSet, Workload
 
 
 def flavors_to_try(trial: Trial, workload: Workload, sets: Sequence[PodSet]) -> tuple[FlavorName, ...]:
@@ -41,7 +43,7 @@ def _request(workload: Workload, pods: PodSet) -> PodsRequest:
 
 def _nodes(trial: Trial) -> PlacementNodes:
     layout, table = trial.layout, trial.table
-    labels = [layout.labels.of(column) for column in range(len(layout.names))]
+    labels, loads = _described(layout)
     return PlacementNodes(
         layout.names,
         labels,
@@ -49,5 +51,12 @@ def _nodes(trial: Trial) -> PlacementNodes:
         table.resources,
         read_only(table.allocatable),
         read_only(trial.free),
-        [layout.loads.get(name, NO_LOAD) for name in layout.names],
+        loads,
     )
+
+
+@lru_cache(maxsize=2)
+def _described(layout: Layout) -> tuple[tuple[Mapping[str, str], ...], tuple[NodeLoad, ...]]:
+    """Labels and loads of the nodes, which nobody who gets them can change."""
+    labels = tuple(MappingProxyType(layout.labels.of(column)) for column in range(len(layout.names)))
+    return labels, tuple(layout.loads.get(name, NO_LOAD) for name in layout.names)

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from aiohttp import web
 
+from admission.containment.child_process import contained
 from admission.replay.fingerprint import fingerprint
 from admission.replay.snapshot_file import save
 from admission.trials.world_view import WorldView
@@ -21,12 +22,13 @@ from admission.turn_report import Decided
 from admission.web.access.limits import counted_as
 from admission.web.http import encode, errors_as_json, json_answer
 from admission.web.leader.forecasts import Forecasts, Learn, StartsUnknown, Tell
-from admission.web.leader.forwarding import ASKER, LeaderBusy
+from admission.web.leader.forwarding import ASKER, LeaderBusy, PluginFailed
 from admission.web.leader.nodes import NodeQuestion, known_nodes, node_list
 from admission.web.leader.outlook import Problem, outlooks
 from admission.web.leader.question_line import LineFull, QuestionLine
 from admission.web.reader import NotLeading
-from admission.web.trials.on_leader import InThread, trial
+from admission.web.trials.on_leader import ANSWER_WITHIN, InThread, trial
+from queues.plugins.guard import PluginFault
 
 T = TypeVar("T")
 #: A question that is worked on; it is given what runs a function in the thread.
@@ -113,11 +115,13 @@ class LeaderAnswers:
         async def outlook(in_thread: InThread) -> bytes:
             problems = self._problems(namespace, name)
             expected = self.forecasts.of
-            return await in_thread(
-                lambda: encode(
+
+            def told() -> bytes:
+                return encode(
                     outlooks(last.snapshot, last.plan, namespace, name, kind, problems, expected=expected)
                 )
-            )
+
+            return await in_thread(contained(told, ANSWER_WITHIN))
 
         return json_answer(await self._computed(_asker(request), outlook))
 
@@ -218,6 +222,9 @@ class LeaderAnswers:
             content = await work(functools.partial(self._in_thread, answer))
         except _ClientLeft:
             pass
+        except PluginFault as fault:
+            if not answer.cancelled():
+                answer.set_exception(PluginFailed(why=str(fault)))
         except Exception as error:
             if not answer.cancelled():
                 answer.set_exception(error)

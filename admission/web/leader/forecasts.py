@@ -7,22 +7,25 @@ and learns the rest anew.
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 from time import monotonic, thread_time
 from typing import Any, Final, NamedTuple, NoReturn
 
 from msgspec import structs
 
+from admission.containment.child_process import has_plugins, in_child
 from admission.forecast.calibration import Interval
 from admission.forecast.ensemble import Ensemble
-from admission.forecast.forward import SimulationBounds
+from admission.forecast.forward import SimulationBounds, Starts
 from admission.forecast.learned import Learned
 from admission.forecast.run_times import Likeness, Run, RunTimes, WorkloadShape
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.turn_report import Decided
 from admission.web.http import encode
 from admission.web.lists.expected import start_of, told_at
-from queues.errors import DatabaseError
+from queues.errors import DatabaseError, MusterError
 from queues.read_api.bodies import ExpectedLine, ExpectedList, ExpectedStartBody
 from queues.reason_codes import NEEDS_A_CHANGE
 from queues.sql.history.ended_runs import EndedRun
@@ -42,6 +45,9 @@ _WORK: Final = 16.0
 _SLICE: Final = 0.1
 #: After each slice the thread rests for so many times as long.
 _REST: Final = 7.0
+#: Seconds of a forecast in a child process, and by how much others go before it.
+_LONGEST: Final = 60.0
+_NICE: Final = 10
 #: How far simulations go.
 LIMITS: Final = SimulationBounds(horizon=14 * 86_400, decisions=3000, precision=10, grace=30)
 #: Seconds within which the low end of an interval without a high end says nothing.
@@ -150,9 +156,27 @@ class Forecasts:
             return ()
 
     async def _forecast(self, last: Decided, learned: Learned) -> float:
-        """Make a forecast, slice by slice; gives the seconds of processor time that it took."""
-        ensemble, worked = learned.ensemble(last.snapshot, last.plan, LIMITS), 0.0
-        steps = ensemble.steps()
+        """Make a forecast; gives the seconds of processor time that it took."""
+        ensemble = learned.ensemble(last.snapshot, last.plan, LIMITS)
+        if has_plugins():
+            began = monotonic()
+            try:
+                simulate = partial(in_child, partial(_simulated, ensemble), 2 * _LONGEST)
+                worked, ensemble.made = await asyncio.to_thread(simulate)
+            except MusterError as error:
+                _log.warning("no starts are forecast", extra={"why": str(error)})
+                self._made = _NOTHING
+                return monotonic() - began
+        else:
+            worked = await self._in_slices(ensemble)
+        if (newest := self._last()) is not None:
+            now, unknown = newest.snapshot.now, self._unknown()
+            self._made = await self._in_thread(lambda: _lines(last, learned, ensemble, unknown, now))
+            self._tell(self._made.starts)
+        return worked
+
+    async def _in_slices(self, ensemble: Ensemble) -> float:
+        steps, worked = ensemble.steps(), 0.0
         while worked < _WORK:
             taken, is_over = await self._in_thread(lambda: _slice(steps))
             worked += taken
@@ -160,11 +184,18 @@ class Forecasts:
                 break
             await asyncio.sleep(_REST * taken)
         ensemble.stop()
-        if (newest := self._last()) is not None:
-            now, unknown = newest.snapshot.now, self._unknown()
-            self._made = await self._in_thread(lambda: _lines(last, learned, ensemble, unknown, now))
-            self._tell(self._made.starts)
         return worked
+
+
+def _simulated(ensemble: Ensemble) -> tuple[float, list[Starts]]:
+    """In a child process: seconds of processor time, and what the simulations came to."""
+    os.nice(_NICE)
+    ends, began = monotonic() + _LONGEST, thread_time()
+    for _ in ensemble.steps():
+        if thread_time() - began >= _WORK or monotonic() >= ends:
+            break
+    ensemble.stop()
+    return thread_time() - began, ensemble.made
 
 
 def _slice(steps: Iterator[None]) -> tuple[float, bool]:

@@ -20,6 +20,10 @@ FORWARDED: Final = "Muster-Forwarded"
 ASKER: Final = "Muster-Asker"
 #: Seconds without a heartbeat after which the address of a leader is not tried any more.
 _LOST: Final = 30.0
+#: Status of an answer that a plug-in keeps the leader from giving.
+PLUGIN_FAILED: Final = 502
+#: Characters of an error that are passed on.
+_LONGEST: Final = 500
 
 
 class LeaderBusy(TooBusy):
@@ -28,6 +32,10 @@ class LeaderBusy(TooBusy):
 
 class LeaderFailed(MusterError):
     """The leader {leader} did not answer: {reason}."""
+
+
+class PluginFailed(MusterError):
+    """{why}"""
 
 
 class LeaderQuestions:
@@ -48,7 +56,7 @@ class LeaderQuestions:
         ``authorities``: that sign these certificates, as PEM.
         """
         self._channel = channel
-        self._identity = identity
+        self.identity = identity
         self._host = host
         self._heartbeat = heartbeat
         self._token = token
@@ -66,35 +74,41 @@ class LeaderQuestions:
         """The leader's answer. ``path`` and ``query``: in the channel, ``ASKER`` in it; ``public``: path and query of
         the same in the read API; ``body``: of a question that has one.
 
-        Raises NotLeading, ChannelBroken, LeaderFailed, TooBusy.
+        Raises NotLeading, ChannelBroken, LeaderFailed, PluginFailed, TooBusy.
         """
         status, answer = await self._channel.ask(path, query, body)
         if status == 200:
             return answer
-        if status == 429:
-            raise _busy(answer)
+        _raise_as_leader(status, answer)
         if status != 409:
             raise ChannelBroken(reason=f"status {status}")
         last = await self._heartbeat()
-        here = NotLeading(identity=self._identity, leader="none" if last is None else last.holder)
-        if forwarded or last is None or last.age > _LOST or last.holder == self._identity or not last.address:
+        here = NotLeading(identity=self.identity, leader="none" if last is None else last.holder)
+        if forwarded or last is None or last.age > _LOST or last.holder == self.identity or not last.address:
             raise here
         token = await self._token()
         if token is None:  # Muster is known by a certificate: the other replica could not see who asks
             raise here
-        headers = {"Authorization": token, FORWARDED: self._identity, ASKER: quote(query.get(ASKER) or "")}
-        return await self._elsewhere(last, public, headers, body)
+        headers = {"Authorization": token, FORWARDED: self.identity, ASKER: quote(query.get(ASKER) or "")}
+        return await self._elsewhere(last.holder, last.address + public, headers, body)
 
-    async def _elsewhere(
-        self, leader: Heartbeat, public: str, headers: dict[str, str], body: bytes | None
-    ) -> bytes:
+    async def ask_replica(self, name: str, url: str) -> bytes | None:
+        """What another replica answers for itself; None if it does not."""
+        if (token := await self._token()) is None:
+            return None
+        try:
+            return await self._elsewhere(name, url, {"Authorization": token, FORWARDED: self.identity}, None)
+        except (LeaderFailed, PluginFailed, TooBusy):
+            return None
+
+    async def _elsewhere(self, name: str, url: str, headers: dict[str, str], body: bytes | None) -> bytes:
         tls = ssl.create_default_context(cadata=self._authorities().decode())
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)) as session,
                 session.request(
                     "GET" if body is None else "POST",
-                    leader.address + public,
+                    url,
                     data=body,
                     headers=headers,
                     ssl=tls,
@@ -104,20 +118,23 @@ class LeaderQuestions:
             ):
                 content = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise LeaderFailed(leader=leader.holder, reason=why_lost(error)) from error
+            raise LeaderFailed(leader=name, reason=why_lost(error)) from error
         if answer.status == 200:
             return content
-        if answer.status == 429:
-            raise _busy(content)
-        raise LeaderFailed(leader=leader.holder, reason=f"status {answer.status}")
+        _raise_as_leader(answer.status, content)
+        raise LeaderFailed(leader=name, reason=f"status {answer.status}")
 
 
-def _busy(answer: bytes) -> TooBusy:
-    """What the leader says that works on too many questions."""
+def _raise_as_leader(status: int, answer: bytes) -> None:
+    """What the leader says that works on too many questions, or whose plug-in fails. Raises TooBusy, PluginFailed."""
     try:
-        return LeaderBusy(why=str(msgspec.json.decode(answer)["error"])[:300])
+        why = str(msgspec.json.decode(answer)["error"])[:_LONGEST]
     except (msgspec.DecodeError, LookupError, TypeError):
-        return TooBusy(who="To the leader")
+        why = ""
+    if status == 429:
+        raise LeaderBusy(why=why) if why else TooBusy(who="To the leader")
+    if status == PLUGIN_FAILED and why:
+        raise PluginFailed(why=why)
 
 
 def asker_of(header: str) -> str:

@@ -8,8 +8,8 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 from msgspec import structs
 
+from admission.containment.child_process import contained
 from admission.engine.snapshot import Snapshot
-from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
 from admission.trials.comparison import compared
@@ -47,6 +47,8 @@ T = TypeVar("T")
 #: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and what would let
 #: further workloads in is left out.
 _ENOUGH: Final = 4.0
+#: Seconds after which a child process that works out an answer is ended: then it is still waited for.
+ANSWER_WITHIN: Final = 8.0
 #: Simulations, and seconds for all of them: of processor time, and in all while others use the processor.
 _DRAWS: Final = 4
 _WORK: Final = 1.0
@@ -82,29 +84,21 @@ async def trial(
     inputs = view.inputs(last.snapshot, objects)
     ground = view.ground(last.snapshot, last.plan, objects)
 
-    began = monotonic()
-    try:
-        decided = await in_thread(
-            lambda: _decided(ground, body, facts, list(zip(objects, inputs, strict=True)))
-        )
-    except (UnusableChange, RefusedChange) as error:
-        return encode(TrialFailureBody(status=400, failure=str(error)))
-    except NotAdministered as error:
-        return encode(TrialFailureBody(status=403, failure=str(error), queue=error.facts["queue"]))
-    except NoQueueToChange as error:
-        return encode(_no_queue(error.facts["queue"], last.snapshot))
-    expected: Mapping[WorkloadKey, ExpectedStartBody] = {}
     known = learned()
-    if (
-        known is not None
-        and any(each.state == TrialState.WAITS for each in decided.items.values())
-        and monotonic() - began < _ENOUGH
-    ):
-        made = _simulations(known, decided)
-        await in_thread(lambda: _simulate(made))
-        expected = _expected_starts(known, made)
 
     def told() -> bytes:
+        began = monotonic()
+        try:
+            decided = _decided(ground, body, facts, list(zip(objects, inputs, strict=True)))
+        except (UnusableChange, RefusedChange) as error:
+            return encode(TrialFailureBody(status=400, failure=str(error)))
+        except NotAdministered as error:
+            return encode(TrialFailureBody(status=403, failure=str(error), queue=error.facts["queue"]))
+        except NoQueueToChange as error:
+            return encode(_no_queue(error.facts["queue"], last.snapshot))
+        expected: Mapping[WorkloadKey, ExpectedStartBody] = {}
+        if known is not None and monotonic() - began < _ENOUGH:
+            expected = _expected_starts(known, decided)
         items = with_outlook(decided, lambda: monotonic() - began < _ENOUGH, expected)
         snapshot = decided.snapshot
         answer = TrialList(
@@ -117,25 +111,19 @@ async def trial(
         )
         return encode(_told(answer, snapshot))
 
-    return await in_thread(told)
+    return await in_thread(contained(told, ANSWER_WITHIN))
 
 
-def _simulations(learned: Learned, trial: DecidedTrial) -> Ensemble:
-    """Of the world of a trial."""
-    return replace(learned.ensemble(trial.snapshot, trial.plan, _LIMITS), draws=_DRAWS)
-
-
-def _simulate(made: Ensemble) -> None:
-    """Make the simulations, for a bounded time."""
+def _expected_starts(learned: Learned, trial: DecidedTrial) -> dict[WorkloadKey, ExpectedStartBody]:
+    """Expected starts in the world of a trial, by simulations for a bounded time; empty: no object of it waits."""
+    if all(each.state != TrialState.WAITS for each in trial.items.values()):
+        return {}
+    made = replace(learned.ensemble(trial.snapshot, trial.plan, _LIMITS), draws=_DRAWS)
     ends, used = monotonic() + _LONGEST, thread_time()
     for _ in made.steps():
         if thread_time() - used >= _WORK or monotonic() >= ends:
             break
     made.stop()
-
-
-def _expected_starts(learned: Learned, made: Ensemble) -> dict[WorkloadKey, ExpectedStartBody]:
-    """Expected starts by these simulations, as the read API tells them."""
     now, pending = made.snapshot.now, made.snapshot.pending
     return {
         key: body_of(now, interval, pending[key], made.run_times, learned.runs)

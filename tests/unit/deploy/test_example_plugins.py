@@ -9,8 +9,8 @@ from time import perf_counter
 
 import pytest
 
-from admission.replay.made_up_clusters import made_up_clusters
-from admission.replay.plugin_check import check_plugin
+from admission.containment.made_up_clusters import made_up_clusters
+from admission.containment.plugin_check import check_plugin
 from queues.plugins.registry import known_policies
 from tests.builders.plugin_policies import installed
 

@@ -86,7 +86,6 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
     "queue resume": (f"queue resume {TEAM}",),
     "queue close": (f"queue close {TEAM}",),
     "queue open": (f"queue open {TEAM}",),
-    "queue retry": (f"queue retry {TEAM}",),
     "queue delete": (f"queue delete {TEAM} --yes",),
 }
 #: Those that print what others have said, or only where they serve.

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from admission.containment.made_up_clusters import made_up_clusters
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
-from admission.replay.made_up_clusters import made_up_clusters
 from queues.plugins.interface import FlavorPolicy, PlacementNodes, PlacementPolicy, PodsRequest, Policy
 from queues.plugins.interface import VictimCostPolicy as CostPolicy
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy

@@ -21,11 +21,13 @@ from admission.web.leader import forecasts
 from admission.web.leader.answers import LeaderAnswers
 from admission.web.leader.forecasts import Forecasts
 from queues.errors import DatabaseUnavailable
+from queues.plugins.interface import OrderPolicy
 from queues.read_api.bodies import ExpectedList
 from queues.sql.history.ended_runs import EndedRun
 from queues.text_format import rfc3339
 from queues.workload import QueueName, Workload, WorkloadKey
 from tests.bench.synthetic_world import SyntheticWorld, node_table, pods, queue, workload
+from tests.builders.plugin_policies import known
 from tests.waiting import LIMIT
 
 
@@ -118,6 +120,38 @@ async def test_those_who_wait_get_an_interval_and_those_who_run_none() -> None:
     assert (expected.earliest, expected.basis) == (by_uid[key.uid].earliest, "queue and shape")
     assert of.of(running) is None
     assert replica.asked == [forecasts.LEARNED]
+
+
+class Tried(OrderPolicy):
+    """An order of others, which answers or does not."""
+
+    name = "tried"
+    terms = None
+    ends = True
+
+    def urgency(self, workload: Workload) -> int:
+        while not self.ends:
+            pass
+        return 0
+
+
+async def test_plug_ins_are_asked_elsewhere_and_one_that_never_answers_costs_the_forecast_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    replica, last = Replica(), decided()
+    queues = {name: replace(each, order="tried") for name, each in last.snapshot.queues.items()}
+    replica.last = replace(last, snapshot=replace(last.snapshot, queues=queues))
+    with known(Tried):
+        async with replica.forecasting() as of:
+            await until(lambda: told(of).items)
+            assert {line.uid for line in told(of).items} == waiting(replica.last).keys()
+            monkeypatch.setattr(Tried, "ends", False)
+            monkeypatch.setattr(forecasts, "_LONGEST", 2.0)
+            await until(lambda: not told(of).items)
+    assert "no starts are forecast" in caplog.text
+    assert any(
+        "Plug-in tried of queue a did not answer" in getattr(each, "why", "") for each in caplog.records
+    )
 
 
 async def test_what_waits_for_pods_of_its_own_gets_none_anywhere() -> None:
