@@ -39,6 +39,7 @@ from admission.web.leader.nodes import ABOUT_NODES, NodeQuestion, as_seen
 from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, listing_of
 from admission.web.reader import Sight, UnknownName, together
+from admission.web.replicas import no_others, other_replicas, this_replica
 from admission.web.sql_reader import SqlReader
 from admission.web.time_series import time_series_request
 from admission.web.trials.handler import LARGEST_TRIAL
@@ -48,7 +49,6 @@ from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
 from queues.errors import DatabaseTooSlow, DatabaseUnavailable, MusterError
-from queues.plugins.registry import plugins
 from queues.read_api import bodies
 from queues.read_api.nodes import NodeList
 from queues.sql.read.listed import ListPlace
@@ -125,6 +125,8 @@ class ReadApi:
     leader: LeaderQuestions
     #: The Prometheus text.
     metrics: Callable[[], Awaitable[bytes]]
+    #: URLs of the read APIs of the other replicas, by name. Raises ApiError.
+    replicas: Callable[[], Awaitable[Mapping[str, str]]] = no_others
     gate: Gate = field(default_factory=lambda: Gate(_LIMITS, ProcessorShare.of_machine()))
     leader_gates: LeaderGates = field(default_factory=LeaderGates)
     kept: Kept[tuple[Caller, str, bool], bytes] = field(
@@ -319,10 +321,12 @@ class ReadApi:
         seen = [one for one in found if sight.shows(one["kind"], one["namespace"])]
         return encode(redacted(seen, sight))
 
-    async def version(self, _: ReadRequest) -> bytes:
-        """The version of this replica, and its plug-ins."""
-        names = tuple(each.told for each in plugins())
-        return encode(bodies.VersionBody(version=version("muster"), plugins=names))
+    async def version(self, asked: ReadRequest) -> bytes:
+        """The versions and plug-ins of all replicas; of this one alone if another replica asks."""
+        own, others = this_replica(self.leader.identity), tuple[bodies.ReplicaBody, ...]()
+        if FORWARDED not in asked.request.headers:
+            others = await other_replicas(self.replicas, self.leader.ask_replica, f"{PREFIX}/version")
+        return encode(bodies.VersionBody(version=version("muster"), replicas=(own, *others)))
 
     async def show_snapshot(self, request: web.Request) -> web.Response:
         """The last turn; it has all objects of all users."""

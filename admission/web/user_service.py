@@ -23,6 +23,7 @@ from admission.web.http import serving
 from admission.web.leader.channel import LeaderChannel
 from admission.web.leader.forwarding import LeaderQuestions
 from admission.web.leader.silence import telling_silence
+from admission.web.replicas import addresses
 from admission.web.sql_reader import SqlReader
 from admission.web.supervision import ServingOrder
 from queues.errors import ApiError
@@ -101,6 +102,7 @@ async def _serve(
                 authorities=keeper.bundle,
             ),
             metrics=metrics,
+            replicas=lambda: addresses(client, settings),
         ).application()
         application.middlewares.append(telling_silence(reader.leader))
         await stack.enter_async_context(serving(application, settings.read_address, tls=keeper.tls))

@@ -567,12 +567,23 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     outlook_unknown: str = ""
 
 
+class ReplicaBody(Body, frozen=True, kw_only=True):
+    """What one replica of Muster is."""
+
+    #: Its pod.
+    name: str
+    #: null: it did not answer.
+    version: str | None = None
+    #: Each with its version and the digest of its code.
+    plugins: tuple[str, ...] = ()
+
+
 class VersionBody(Body, frozen=True, kw_only=True):
     """``GET …/version``."""
 
     version: str
-    #: Plug-ins of the replica that is asked, each with its version and the digest of its code.
-    plugins: tuple[str, ...] = ()
+    #: The replica that is asked first.
+    replicas: tuple[ReplicaBody, ...] = ()
 
 
 class ProblemBody(Body, frozen=True, kw_only=True):

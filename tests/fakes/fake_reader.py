@@ -409,6 +409,8 @@ class FakeRights:
 class FakeLeader:
     """A leader whose memory holds one outlook and a snapshot; and a world in which objects are tried."""
 
+    identity = "a"
+
     def __init__(self, world: WorldInMemory | None = None) -> None:
         self.lost = False
         self._world = world
@@ -418,6 +420,9 @@ class FakeLeader:
         self.nodes: Sequence[NodeBody] = NODES
         #: Of the last question.
         self.query: dict[str, str | None] = {}
+
+    async def ask_replica(self, name: str, url: str) -> bytes | None:
+        raise AssertionError("there is no other replica")
 
     async def ask(
         self,

@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,10 +18,17 @@ from admission.web.app import PREFIX
 from admission.web.http import serving
 from admission.web.leader.answers import LeaderAnswers
 from admission.web.leader.channel import ChannelBroken, LeaderChannel
-from admission.web.leader.forwarding import ASKER, LeaderBusy, LeaderFailed, LeaderQuestions
+from admission.web.leader.forwarding import ASKER, LeaderBusy, LeaderFailed, LeaderQuestions, PluginFailed
 from admission.web.reader import NotLeading
+from admission.web.replicas import addresses, other_replicas, this_replica
+from admission.web.trials import on_leader
+from queues.errors import ApiError
+from queues.plugins.interface import OrderPolicy
+from queues.read_api.bodies import ReplicaBody
 from queues.read_api.nodes import NodeList
 from queues.sql.leadership import Heartbeat
+from queues.workload import Workload
+from tests.builders.plugin_policies import known
 from tests.builders.trials.worlds_in_memory import batch_job, two_racks
 from tests.fakes.fake_reader import FakeLeader, FakeReader, fake_api
 
@@ -68,6 +76,7 @@ def questions(
     holder: str = "a",
     age: float = 1.0,
     token: str | None = "Bearer muster",
+    channel: LeaderChannel | None = None,
 ) -> LeaderQuestions:
     async def heartbeat() -> Heartbeat:
         return Heartbeat(holder=holder, term=1, age=age, behind="", address=address)
@@ -76,7 +85,7 @@ def questions(
         return token
 
     return LeaderQuestions(
-        FakeChannel(status),
+        channel or FakeChannel(status),
         identity="b",
         host=HOST,
         heartbeat=heartbeat,
@@ -134,6 +143,48 @@ async def test_a_trial_is_worked_on_where_it_can_be(tmp_path: Path) -> None:
     assert (status, msgspec.json.decode(told)["items"][0]["state"]) == (200, "admitted")
 
 
+class Endless(OrderPolicy):
+    """An order that answers to no question about one name."""
+
+    name = "endless"
+    terms = None
+
+    def urgency(self, workload: Workload) -> int:
+        while workload.name == "endless":
+            pass
+        return 0
+
+
+async def test_a_plug_in_that_never_answers_costs_its_question_only(
+    tmp_path: Path, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_leader, "ANSWER_WITHIN", 4.0)
+    world = two_racks()
+    queues = {name: replace(each, order="endless") for name, each in world.snapshot.queues.items()}
+    answers = LeaderAnswers(
+        lambda: Decided(snapshot=replace(world.snapshot, queues=queues), plan=world.plan),
+        metrics,
+        identity="b",
+        world_view=world.view,
+    )
+    socket = tmp_path / "leader.sock"
+    with known(Endless):
+        async with serving(answers.application(), socket):
+            of = questions(0, keyring, channel=LeaderChannel(socket))
+
+            async def state(name: str) -> str:
+                document = batch_job(name, 1, queue="team", gpu=8)
+                body = msgspec.json.encode({"documents": [document], "namespace": "ml"})
+                told = await of.ask("/trials", {}, public="", forwarded=False, body=body)
+                found: str = msgspec.json.decode(told)["items"][0]["state"]
+                return found
+
+            with pytest.raises(PluginFailed, match="Plug-in endless of queue team did not answer for 4 s"):
+                await state("endless")
+            assert await state("a") == "admitted"
+            await of._channel.close()
+
+
 async def test_the_nodes_are_told_where_they_are_known(tmp_path: Path) -> None:
     world = two_racks()
     answers = LeaderAnswers(
@@ -152,6 +203,47 @@ async def test_the_nodes_are_told_where_they_are_known(tmp_path: Path) -> None:
     assert (status, len(found.items)) == (200, 2)
     assert found.continue_ == found.items[-1].name
     assert found.items[0].accelerators[0].free == 8
+
+
+async def test_a_replica_tells_of_all_others_and_of_those_that_do_not_answer(
+    keyring: Keyring, tmp_path: Path
+) -> None:
+    async with leading(keyring, tmp_path) as url:
+
+        async def found() -> dict[str, str]:
+            return {"other": url, "lost": "https://127.0.0.1:1"}
+
+        async def unknown() -> dict[str, str]:
+            raise ApiError(message="no right", status=403)
+
+        ask, path = questions(409, keyring).ask_replica, f"{PREFIX}/version"
+        assert await other_replicas(found, ask, path) == (ReplicaBody(name="lost"), this_replica("a"))
+        assert await other_replicas(unknown, ask, path) == ()
+
+
+async def test_the_other_replicas_are_the_other_pods_of_the_controller() -> None:
+    class FakeClient:
+        async def get(self, path: str, **query: str) -> bytes:
+            assert (path, query) == (
+                "/api/v1/namespaces/muster-system/pods",
+                {"labelSelector": "app.kubernetes.io/name=muster"},
+            )
+            pods = {
+                "a": {"podIP": "10.0.0.1"},
+                "b": {"podIP": "10.0.0.2"},
+                "c": {"podIP": "fd00::3"},
+                "d": {},
+            }
+            return msgspec.json.encode(
+                {"items": [{"metadata": {"name": name}, "status": status} for name, status in pods.items()]}
+            )
+
+    settings = Settings(identity="a", pod_ip="10.0.0.1", read_listen=":8443")
+    assert await addresses(FakeClient(), settings) == {  # type: ignore[arg-type]
+        "b": "https://10.0.0.2:8443",
+        "c": "https://[fd00::3]:8443",
+    }
+    assert await addresses(FakeClient(), Settings(identity="a")) == {}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
