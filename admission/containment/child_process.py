@@ -191,8 +191,10 @@ def _answer(function: Callable[[], object], page: Page, out: int) -> NoReturn:
     try:
         end_with_parent()
         signal.set_wakeup_fd(-1)
-        os.closerange(3, out)
-        os.closerange(out + 1, os.sysconf("SC_OPEN_MAX"))
+        for file in map(int, os.listdir("/proc/self/fd")):
+            if file > 2 and file != out:  # all but the standard streams and the answer
+                with suppress(OSError):  # the list itself
+                    os.close(file)
         gc.freeze()
         NotedProgress(page)
         try:

@@ -22,7 +22,7 @@ def never() -> int:
 
 
 def asks(answer: Callable[[], int]) -> Callable[[], int]:
-    return lambda: ASKED.ask(answer, lambda found: "" if type(found) is int else "answered no number")
+    return lambda: ASKED.ask(answer, (), lambda found: "" if type(found) is int else "answered no number")
 
 
 def test_the_answer_arrives_and_nothing_of_the_parent_changes() -> None:
