@@ -50,7 +50,7 @@ class Busy(NamedTuple):
     asked: AskedPolicy | None = None
 
 
-class Page:
+class BusyPage:
     """What the child is busy with, as both processes see it."""
 
     def __init__(self, file: int = -1) -> None:
@@ -91,7 +91,7 @@ class Page:
 class NotedProgress(Progress):
     """Progress of a decision in the child, with the plug-in that is being asked, which both processes see."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: BusyPage) -> None:
         self._page = page
         self._note(Busy())
         guard.observers[:] = [self._asking]
@@ -157,7 +157,7 @@ def in_child(function: Callable[[], T], seconds: float) -> T:
     Raises PluginFault if a plug-in fails, or is being asked when the time is over or the child ends; else ChildFailed
     or ChildEnded.
     """
-    page, (into, out) = Page(), os.pipe()
+    page, (into, out) = BusyPage(), os.pipe()
     child = os.fork()
     if child == 0:
         _answer(function, page, out)
@@ -186,7 +186,7 @@ def in_child(function: Callable[[], T], seconds: float) -> T:
     raise found if isinstance(found, PluginFault) else ChildFailed(found=found)
 
 
-def _answer(function: Callable[[], object], page: Page, out: int) -> NoReturn:
+def _answer(function: Callable[[], object], page: BusyPage, out: int) -> NoReturn:
     """In the fork. Threads of the parent, what it has open and what ends with it are none of the child's business."""
     try:
         end_with_parent()

@@ -15,10 +15,10 @@ from weakref import finalize
 
 from admission.containment.child_process import (
     Busy,
+    BusyPage,
     ChildEnded,
     ChildFailed,
     NotedProgress,
-    Page,
     end_with_parent,
     handed_over,
     receive,
@@ -35,9 +35,9 @@ class DecisionChild:
     """The child process as its parent sees it. Its methods block."""
 
     def __init__(self) -> None:
-        page = Page.file()
+        page = BusyPage.file()
         try:
-            self._page = Page(page)
+            self._page = BusyPage(page)
             self._process = subprocess.Popen(
                 [sys.executable, "-c", f"from {__name__} import main; main()", str(page)],
                 stdin=subprocess.PIPE,
@@ -110,7 +110,7 @@ def main() -> None:
     end_with_parent()
     into, out = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    page, receiver, sender = Page(int(sys.argv[1])), Receiver(), Sender()
+    page, receiver, sender = BusyPage(int(sys.argv[1])), Receiver(), Sender()
     memo, books = Memo(), None
     send(out, b"")
     while (message := receive(into)) is not None:

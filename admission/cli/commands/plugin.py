@@ -22,8 +22,7 @@ _MADE_UP = 20
 
 @click.group(cls=CommandGroup, short_help="List plug-ins, check one, and try again what was set aside.")
 def plugin() -> None:
-    """List the plug-ins of this installation, check one before a queue is served by it, and have one that was set aside
-    tried again."""
+    """List the plug-ins of this installation, check one before a queue names it, try again what was set aside."""
 
 
 @plugin.command("list", short_help="The policies that queues can name.")
@@ -47,8 +46,7 @@ def check(name: str, files: tuple[Path, ...], parameters: str) -> int:
     """Have every queue of made-up clusters, or of saved turns (FILES of `muster snapshot`), served by a plug-in, and
     compare what is decided with Muster's own policy.
 
-    It runs in a process of its own, and is ended when it takes longer than decisions may. Exit code 0: it keeps what
-    the interface asks. 1: it does not. 2: it cannot be tried.
+    Exit code 0: it keeps what the interface asks. 1: it does not. 2: it cannot be tried.
     """
     from admission.containment.made_up_clusters import made_up_clusters
     from admission.containment.plugin_check import DECISIONS, check_plugin, rows_of
@@ -86,7 +84,7 @@ def check(name: str, files: tuple[Path, ...], parameters: str) -> int:
 @click.argument("queues", metavar="QUEUE…", type=QUEUE, nargs=-1, required=True)
 @cluster
 def retry(queues: tuple[str, ...], route: Route) -> None:
-    """Have plug-ins that queues name, and that were set aside because they failed, tried again."""
+    """Have plug-ins tried again that were set aside for these queues."""
     for name in queues:
         found = read_queue(route, name)
         meta = {"uid": found.document["metadata"].get("uid"), "annotations": {RETRY: rfc3339(int(time()))}}

@@ -22,8 +22,7 @@ T = TypeVar("T")
 @output
 @route
 def version(client: bool, output: Output, route: Route) -> int:
-    """Show the versions of this plugin, of the Muster in the cluster with the plug-ins of all its replicas, and of the
-    cluster."""
+    """Show the versions of this plugin, of Muster in the cluster with its replicas' plug-ins, and of the cluster."""
     from importlib.metadata import version as version_of
 
     body: dict[str, str | None] = {"client": version_of("muster")}
