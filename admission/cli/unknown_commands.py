@@ -46,6 +46,7 @@ _INSTEAD: Final = {
         " waits for, kubectl muster jobs its Jobs, and kubectl delete jobflow NAME removes it",
         "queue operate, queue update": "kubectl muster queue close, open, pause and resume change what it takes,"
         " kubectl muster quota set its limits",
+        "queue retry": "muster plugin retry QUEUE has plug-ins tried again that were set aside",
         "quota move": "kubectl muster quota set FROM --deserved gpu=24, then the same for TO, moves it for good, and"
         " kubectl muster quota lend until a time",
         "quota diff": "kubectl muster quota history QUEUE --since TIME shows each change",
