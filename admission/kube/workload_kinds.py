@@ -23,10 +23,10 @@ from admission.kube.watch.informer import Informer
 from admission.kube.watch.store import kind_of
 from admission.wire import Bare
 from admission.workloads.kinds import Kinds, known_kinds, use_kinds
-from queues.api.api_resources import POLICIES, POLICY_BINDINGS, WORKLOAD_KINDS, Document
+from queues.api.api_resources import POLICIES, POLICY_BINDINGS, WORKLOAD_KINDS, ApiResource, Document
 from queues.api.json_patch import expect
-from queues.api.names import KIND_DIGEST, KIND_FINALIZER, OF_KIND
-from queues.api.types.workload_kind import KindCondition, WorkloadKindDocument, WorkloadKindSpec
+from queues.api.names import KIND_DIGEST, KIND_DRAIN, KIND_FINALIZER, OF_KIND
+from queues.api.types.workload_kind import WorkloadKindDocument, WorkloadKindSpec
 from queues.api.validation.kind_rules import kind_violations
 from queues.errors import ApiError, ApiRefused, Conflict, InvalidDocument, MusterError, NotFound
 from queues.kind_names import KindName
@@ -43,7 +43,9 @@ READ_EVERY: Final = 10.0
 _SELF_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 #: Rights that a message names.
 _MOST_NAMED: Final = 5
+#: Types of conditions.
 READY: Final = "Ready"
+RIGHTS_MISSING: Final = "RightsMissing"
 
 
 class KindReason(StrEnum):
@@ -53,8 +55,10 @@ class KindReason(StrEnum):
     #: Its policies are not there, or Muster has no rights to its objects.
     RIGHTS_MISSING = "RightsMissing"
     INVALID = "Invalid"
-    #: It is being deleted. Objects that run go on; no others are admitted.
+    #: It is about to be changed or removed. Objects that run go on; no others are admitted.
     LEAVING = "Leaving"
+    #: The cluster has no such objects any more: their definition is gone.
+    NOT_SERVED = "NotServed"
 
 
 class KindsChanged(MusterError):
@@ -78,8 +82,11 @@ class ClusterKind:
 
     @property
     def is_used(self) -> bool:
-        """Whether its objects are Muster's to suspend and resume."""
-        return self.reason in (KindReason.IN_USE, KindReason.LEAVING)
+        """Whether its objects are Muster's to suspend and resume. One that leaves is let go with its finalizer: whoever
+        removes it takes Muster's rights away next."""
+        if self.reason is KindReason.LEAVING:
+            return KIND_FINALIZER in (self.stored["metadata"].get("finalizers") or ())
+        return self.reason in (KindReason.IN_USE, KindReason.NOT_SERVED)
 
     @property
     def waits(self) -> bool:
@@ -88,17 +95,18 @@ class ClusterKind:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it is being deleted."""
-        return self.stored["metadata"].get("deletionTimestamp") is not None
+        """Whether nothing more of it is admitted: it is drained, or being deleted."""
+        return is_deleted(self.stored) or is_drained(self.stored)
 
-    @property
-    def condition(self) -> KindCondition | None:
-        """What it says of itself; None if nothing."""
-        stored = (self.stored.get("status") or {}).get("conditions") or ()
-        said = (each for each in stored if isinstance(each, Mapping) and each.get("type") == READY)
-        with suppress(StopIteration, InvalidDocument):
-            return KindCondition.read(next(said))
-        return None
+
+def is_deleted(stored: Document) -> bool:
+    """Whether a WorkloadKind is gone as soon as nothing of it holds seats. Nobody can call that back."""
+    return stored["metadata"].get("deletionTimestamp") is not None
+
+
+def is_drained(stored: Document) -> bool:
+    """Whether nothing more of a WorkloadKind is admitted, until it is deleted or called back."""
+    return (stored["metadata"].get("annotations") or {}).get(KIND_DRAIN) == "true"
 
 
 def digest_of(spec: WorkloadKindSpec) -> str:
@@ -162,12 +170,32 @@ async def _judged(client: Client, stored: Document, policies: Mapping[str, Seque
     if lacks := await _lacking(client, name, spec, policies):
         reason = KindReason.RIGHTS_MISSING
         message = f"Missing: {lacks}. Run `kubectl get workloadkind {name} -o yaml | muster kinds add -`"
-    elif stored["metadata"].get("deletionTimestamp") is not None:
+    elif is_deleted(stored):
         reason = KindReason.LEAVING
         message = "It is being deleted: what runs goes on, and nothing more is admitted"
+    elif is_drained(stored):
+        reason = KindReason.LEAVING
+        message = (
+            "It is drained: what runs goes on, and nothing more is admitted until `muster kinds add` gets the same "
+            "document again"
+        )
+    elif not await _is_served(client, spec.resource):
+        reason = KindReason.NOT_SERVED
+        message = (
+            f"The cluster has no definition {spec.resource.plural}.{spec.resource.group} in version "
+            f"{spec.resource.version} any more. Install it again, or run `muster kinds remove {name}`"
+        )
     else:
         reason, message = KindReason.IN_USE, "Objects of the kind wait in queues"
     return ClusterKind(name=name, spec=spec, reason=reason, message=message, stored=stored)
+
+
+async def _is_served(client: Client, resource: ApiResource) -> bool:
+    try:
+        found = msgspec.json.decode(await client.get(f"/apis/{resource.api_version}"))["resources"]
+    except NotFound:
+        return False
+    return any(each["name"] == resource.plural for each in found)
 
 
 async def _digests_of_policies(client: Client) -> Mapping[str, Sequence[str]]:
@@ -268,7 +296,8 @@ class KindsWatch:
         raise AssertionError("informers end by an error")
 
     async def _look_after(self) -> NoReturn:
-        seconds: float | None = None
+        # A kind that has gone since the term read it is in no list.
+        seconds = LOOK_AGAIN if self._used.added else None
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -310,28 +339,31 @@ class KindsWatch:
             version = expect("/metadata/resourceVersion", kind.stored["metadata"]["resourceVersion"])
             add = {"op": "add", "path": "/metadata/finalizers", "value": [*finalizers, KIND_FINALIZER]}
             await self._patch(path, [version, add], "json")
-        is_followed = KindName(kind.name) in self._used_names
+        name = KindName(kind.name)
+        is_followed = name in self._used_names and (kind.is_leaving or name not in self._used.leaving)
         if not kind.waits or kind.is_used == is_followed:  # else the next term says it
             await self._tell(kind, message)
 
     async def _tell(self, kind: ClusterKind, message: str) -> None:
-        before, status = kind.condition, "True" if kind.reason is KindReason.IN_USE else "False"
-        if before is not None and (before.status, before.reason, before.message) == (
-            status,
-            kind.reason,
-            message,
-        ):
-            return
-        is_same = before is not None and before.status == status
-        condition = {
-            "type": READY,
-            "status": status,
-            "reason": kind.reason,
-            "message": message,
-            "lastTransitionTime": before.last_transition_time if before and is_same else rfc3339(self._now()),
-        }
-        path = WORKLOAD_KINDS.path(name=kind.name, subresource="status")
-        await self._patch(path, {"status": {"conditions": [condition]}}, "merge")
+        """Write what it says of itself, where that is something else."""
+        asked = {READY: "True" if kind.reason is KindReason.IN_USE else "False"}
+        if kind.reason is KindReason.RIGHTS_MISSING:
+            asked[RIGHTS_MISSING] = "True"
+        stored = (kind.stored.get("status") or {}).get("conditions") or []
+        since = {(each["type"], each["status"]): each.get("lastTransitionTime") for each in stored}
+        conditions = [
+            {
+                "type": type_,
+                "status": status,
+                "reason": kind.reason,
+                "message": message,
+                "lastTransitionTime": since.get((type_, status)) or rfc3339(self._now()),
+            }
+            for type_, status in asked.items()
+        ]
+        if conditions != stored:
+            path = WORKLOAD_KINDS.path(name=kind.name, subresource="status")
+            await self._patch(path, {"status": {"conditions": conditions}}, "merge")
 
     async def _patch(self, path: str, body: Any, kind: Any) -> None:
         await self._client.patch(path, body, kind=kind, check_lease=self._check_lease)

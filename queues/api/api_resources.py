@@ -152,8 +152,6 @@ DAEMON_SETS: Final = ApiResource(_APPS, "daemonsets", "DaemonSet")
 REPLICATION_CONTROLLERS: Final = ApiResource(CORE, "replicationcontrollers", "ReplicationController")
 CRON_JOBS: Final = ApiResource(BATCH, "cronjobs", "CronJob")
 LEADER_WORKER_SETS: Final = ApiResource("leaderworkerset.x-k8s.io/v1", "leaderworkersets", "LeaderWorkerSet")
-RAY_SERVICES: Final = ApiResource("ray.io/v1", "rayservices", "RayService")
-TRAIN_JOBS: Final = ApiResource("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob")
 CRDS: Final = ApiResource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )

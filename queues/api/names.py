@@ -185,6 +185,8 @@ FINALIZER: Final = "muster.dev/outcome"
 OF_KIND: Final = "muster.dev/workload-kind"
 #: Annotation of these policies: which spec of the WorkloadKind they were made of.
 KIND_DIGEST: Final = "muster.dev/workload-kind-digest"
+#: Annotation of a WorkloadKind: nothing more of it is admitted, while it is about to be changed or removed.
+KIND_DRAIN: Final = "muster.dev/drain-kind"
 #: Finalizer of a WorkloadKind that is in use.
 KIND_FINALIZER: Final = "muster.dev/kind-in-use"
 

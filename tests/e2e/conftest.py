@@ -9,8 +9,9 @@ from admission.workloads.kinds import OPERATOR_KINDS
 from deploy.local.client import LocalClient
 from deploy.local.components import ClusterOptions
 from deploy.local.stack import USERNAME, Stack
-from queues.api.api_resources import CRDS, LEADER_WORKER_SETS, RAY_SERVICES, TRAIN_JOBS, ApiResource
+from queues.api.api_resources import CRDS, LEADER_WORKER_SETS, ApiResource
 from queues.errors import ApiError
+from tests.builders.operator_resources import RAY_SERVICES, TRAIN_JOBS
 from tests.cluster_faults import kill_muster, pause_component, resume_component, stop_muster
 from tests.e2e.support.crash_harness import CrashHarness, own_crash_harness
 from tests.e2e.support.ledger_queries import LedgerQueries

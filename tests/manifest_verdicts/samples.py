@@ -25,10 +25,8 @@ from queues.api.api_resources import (
     JOB_FLOWS,
     NAMESPACES,
     PODS,
-    RAY_SERVICES,
     REPLICA_SETS,
     STATEFUL_SETS,
-    TRAIN_JOBS,
     VOLCANO_CRON_JOBS,
 )
 from queues.api.check.check import check_documents, read_subjects
@@ -50,7 +48,7 @@ _READ: Final = {key: each.reader for key, each in known_kinds().by_resource.item
 _OWNERS: Final = {
     (each.api_version, each.kind)
     for each in (
-        *(DEPLOYMENTS, JOB_FLOWS, RAY_SERVICES, REPLICA_SETS, STATEFUL_SETS, TRAIN_JOBS, VOLCANO_CRON_JOBS),
+        *(DEPLOYMENTS, JOB_FLOWS, REPLICA_SETS, STATEFUL_SETS, VOLCANO_CRON_JOBS),
         *(each.resource for each in PASSING_KINDS),
     )
 }

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _DRAIN = click.option(
     "--drain",
     is_flag=True,
-    help="While objects of the kind hold seats: admit no more of it, and wait until these have ended.",
+    help="If objects of the kind hold seats: admit nothing more of it, and wait until they have given these back, as "
+    "they do when they end, are suspended or deleted. Nothing is evicted.",
 )
 
 
@@ -37,8 +38,8 @@ def add(file: str, drain: bool, **flags: Any) -> None:
 
     The document is checked against the definition of its objects in the cluster. The role and the policies that follow
     from it are shown and applied with your rights, then the document; Muster uses it from then on. Doing it again
-    changes nothing, or brings role and policies up to date after an upgrade. A kind whose objects hold seats is not
-    changed, unless --drain is given.
+    changes nothing, or brings role and policies up to date after an upgrade; and it calls back a kind that is drained.
+    A kind whose objects hold seats is not changed, unless --drain is given.
     """
     from admission.kube.install.workload_kinds import add_kind
 
@@ -53,7 +54,8 @@ def remove(name: str, drain: bool, **flags: Any) -> None:
     """Remove a kind with its role and its policies. NAME is that of the WorkloadKind.
 
     While objects of the kind hold seats it is refused with their number, unless --drain is given. Objects that wait
-    stay suspended, and are their owners' to start. Doing it again finishes an interrupted run.
+    stay suspended, and are their owners' to start. Doing it again finishes an interrupted run; `muster kinds add` with
+    the same document calls it back.
     """
     from admission.kube.install.workload_kinds import remove_kind
 

@@ -8,28 +8,20 @@ policies and webhooks of Muster and of other projects, and what the user may cre
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from admission.cli.access.objects import Refused, send_with_warnings
+from admission.cli.access.objects import Refused, added_resources, send_with_warnings
 from admission.cli.access.requests import Route
 from admission.cli.command_line import CommandFailed
 from queues.api import names
-from queues.api.api_resources import (
-    JOBS,
-    POD_GROUPS,
-    PODS,
-    VOLCANO_JOBS,
-    ApiResource,
-    Document,
-    resource_of,
-)
+from queues.api.api_resources import PODS, VOLCANO_JOBS, ApiResource, Document, resource_of
 from queues.api.validation.queued_work import pod_templates
-from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.errors import UnusableName
-from queues.read_api.trials import TrialBody
+from queues.read_api.trials import TrialBody, TrialRequestBody
 
 #: Dry runs at a time: each is a connection of its own.
 _AT_A_TIME: Final = 4
@@ -41,10 +33,6 @@ _MOST_TEMPLATES: Final = 8
 _OF_STORED: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"),
     *("deletionTimestamp", "deletionGracePeriodSeconds"),
-)
-#: What waits in queues.
-_WORKLOADS: Final = frozenset(
-    (PODS, JOBS, VOLCANO_JOBS, POD_GROUPS, *(each.resource for each in OPERATOR_KINDS))
 )
 _STRICT: Final = "strict decoding error: "
 #: As the API server words it if RBAC does not let a user create a kind.
@@ -100,11 +88,35 @@ def create_in_dry_run(route: Route) -> Create | None:
     return create
 
 
-def dry_runs(documents: Sequence[Document], namespace: str, queue: str, create: Create) -> list[DryRun]:
-    """What the API server makes of each document. ``namespace``: of those that name none; ``queue``: the one that all
-    are tried in, "" for those that they name."""
+def workloads_among(documents: Sequence[Document], route: Route) -> Mapping[tuple[str, str], ApiResource]:
+    """What waits in queues, by API version and kind. Those that administrators have added are asked for where a
+    document is of an unknown kind; who may not see them tries such objects without a dry run."""
+    from admission.workloads.kinds import known_kinds
+
+    found = {key: support.resource for key, support in known_kinds().by_resource.items()}
+    if any(_kind_of(each) not in found and resource_of(*_kind_of(each)) is None for each in documents):
+        with suppress(CommandFailed):
+            found |= {(each.api_version, each.kind): each for each in added_resources(route)}
+    return found
+
+
+def _kind_of(document: Document) -> tuple[str, str]:
+    return str(document.get("apiVersion")), str(document.get("kind"))
+
+
+def dry_runs(
+    question: TrialRequestBody, workloads: Mapping[tuple[str, str], ApiResource], create: Create
+) -> list[DryRun]:
+    """What the API server makes of each document. ``workloads``: what waits in queues."""
+
+    def run(document: Document) -> DryRun:
+        resource, metadata = workloads.get(_kind_of(document)), document.get("metadata")
+        if resource is None or not isinstance(metadata, dict):
+            return DryRun(document=document)
+        return _dry_run(document, resource, question, create)
+
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        return list(pool.map(lambda one: _dry_run(one, namespace, queue, create), documents))
+        return list(pool.map(run, question.documents))
 
 
 def to_be_tried(runs: Sequence[DryRun]) -> tuple[Document, ...]:
@@ -147,14 +159,11 @@ def _with(item: TrialBody, runs: Sequence[DryRun]) -> TrialBody:
     )
 
 
-def _dry_run(document: Document, namespace: str, queue: str, create: Create) -> DryRun:
-    resource = resource_of(str(document.get("apiVersion")), str(document.get("kind")))
-    metadata = document.get("metadata")
-    if resource not in _WORKLOADS or not isinstance(metadata, dict):
-        return DryRun(document=document)
+def _dry_run(document: Document, resource: ApiResource, question: TrialRequestBody, create: Create) -> DryRun:
+    metadata = document["metadata"]
     kind, name = _workload_of(resource, metadata)
-    place = str(metadata.get("namespace") or namespace)
-    sent = {**document, "metadata": _metadata(resource, metadata, place, queue)}
+    place = str(metadata.get("namespace") or question.namespace)
+    sent = {**document, "metadata": _metadata(resource, metadata, place, question.queue)}
     part = f"pod {metadata.get('name') or ''}: " if (kind, resource) == ("podgroup", PODS) else ""
     found = DryRun(document=sent, kind=kind, namespace=place, name=name)
     try:

@@ -21,17 +21,10 @@ _SHORT: Final = {
     "pg": "podgroup",
     "po": "pod",
 }
-#: Objects that wait as others do that are made of them.
-_WAITS_AS: Final = {
-    **dict.fromkeys(
-        ("deployment", "replicaset", "statefulset"),
-        "Its pods wait: `kubectl muster pending --pods` names them; together as podgroup/podgroup-{kind}-{name}",
-    ),
-    "leaderworkerset": "Its leaders wait with their workers, as podgroup/podgroup-{name}-0 and so on",
-    "cronjob": "Its Jobs wait: `kubectl muster pending` names them",
-    "trainjob": "It waits as jobset/{name}",
-    "rayservice": "Its RayClusters wait: `kubectl muster pending` names them",
-}
+#: Kinds of Kubernetes whose pods wait.
+_OF_PODS: Final = (
+    "its pods wait, `kubectl muster pending --pods` names them; together as podgroup/podgroup-{kind}-{name}"
+)
 
 
 @click.command(short_help="Why a workload waits, or where it runs.")
@@ -69,11 +62,18 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
 
 def kind_named(named: str, name: str) -> str:
     """The kind that a name of kubectl means, of the workload ``name``. Raises UsageError: its parts are what waits."""
+    from queues.api.workload_kinds import PASSING_KINDS
+
     single = named.removesuffix("s")
-    waits_as = _WAITS_AS.get(single)
+    waits_as = {
+        **dict.fromkeys(("deployment", "replicaset", "statefulset"), _OF_PODS.format(kind=single, name=name)),
+        **{
+            str(each.kind): f"{each.waits_as.partition('. ')[0]}. `kubectl muster pending` names what waits"
+            for each in PASSING_KINDS
+        },
+    }.get(single)
     if waits_as is not None:
-        found = waits_as.format(kind=single, name=name)
-        raise click.UsageError(f"{named!r} is no kind of workload. {found}.")
+        raise click.UsageError(f"{named!r} is no kind of workload: {waits_as}.")
     return _SHORT.get(named, single)
 
 

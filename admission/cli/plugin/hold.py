@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
-from admission.cli.access.objects import ObjectForbidden, path_of, send
+from admission.cli.access.objects import added_resources, path_of, send
 from admission.cli.access.requests import Route
 from admission.cli.options import WORKLOAD, cluster, namespace
 from admission.cli.plugin.explain import kind_named
 from admission.cli.rendering.terminal import say
-from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, WORKLOAD_KINDS, ApiResource, Document
+from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, ApiResource, Document
 from queues.api.names import GROUP_ANNOTATION, GROUP_ANNOTATION_VOLCANO, HOLD
 
 
@@ -71,13 +71,9 @@ def _resource(route: Route, kind: str) -> ApiResource:
     of_muster = {str(support.kind): support.resource for support in known_kinds().supports}
     if kind in of_muster:
         return of_muster[kind]
-    try:
-        added = send(route, "GET", WORKLOAD_KINDS.path(), tried="Reading kinds of workloads")["items"]
-    except ObjectForbidden:  # a member of a namespace, who has most likely mistyped the kind
-        added = []
-    for said in (each["spec"]["resource"] for each in added):
-        if said["kind"].lower() == kind:
-            return ApiResource(said["apiVersion"], said["plural"], said["kind"])
+    for added in added_resources(route):
+        if added.kind.lower() == kind:
+            return added
     raise click.UsageError(
         f"{kind!r} is no kind of workload. Expected one of {', '.join(sorted(of_muster))}."
     )

@@ -13,7 +13,14 @@ from admission.cli.command_line import WRONGLY_CALLED, CommandFailed
 from admission.cli.document_files import document_files
 from admission.cli.options import QUEUE, namespace, removed_option, route
 from admission.cli.output import Output, output
-from admission.cli.plugin.dry_runs import Create, create_in_dry_run, dry_runs, to_be_tried, with_dry_runs
+from admission.cli.plugin.dry_runs import (
+    Create,
+    create_in_dry_run,
+    dry_runs,
+    to_be_tried,
+    with_dry_runs,
+    workloads_among,
+)
 from admission.cli.rendering.terminal import filled, say
 from queues.api.api_resources import Document
 from queues.read_api.trials import TrialBody, TrialList, TrialRequestBody
@@ -93,7 +100,7 @@ def try_(
 def _dry_run_first(route: Route, question: TrialRequestBody, create: Create) -> TrialList:
     """The answer to a trial of the objects as the API server would store them. Raises CommandFailed."""
     check_size(question)
-    runs = dry_runs(question.documents, question.namespace, question.queue, create)
+    runs = dry_runs(question, workloads_among(question.documents, route), create)
     tried = structs.replace(question, documents=to_be_tried(runs))
     if tried.documents or tried.quota:
         body = answer_of(route, tried)

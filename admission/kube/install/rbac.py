@@ -17,6 +17,7 @@ from queues.api.api_resources import (
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
+    ApiResource,
     Document,
 )
 from queues.api.names import AGENT_NAMESPACE
@@ -91,23 +92,23 @@ _RIGHTS: Final = msgspec.yaml.decode(
 
 def kind_rules(kinds: Iterable[WorkloadKindSpec]) -> Iterator[PolicyRule]:
     """Muster's rights for kinds of other projects, by their API groups."""
+    waiting = [kind for kind in kinds if not kind.passes_on]
+    for group, plurals in _by_group(maker for kind in waiting for maker in kind.suspended_with).items():
+        why = "suspend and resume it with what its operator makes of it"
+        yield PolicyRule(plurals, ("patch",), group, purpose=f"hold-{group}", why=why)
+    for group, plurals in _by_group(kind.resource for kind in waiting).items():
+        why = "see what waits or runs, resume what is admitted, suspend what is evicted"
+        yield PolicyRule(plurals, ("get", "list", "watch", "patch"), group, purpose=f"hold-{group}", why=why)
+        statuses = tuple(f"{plural}/status" for plural in plurals)
+        yield PolicyRule(statuses, ("patch",), group, purpose=f"tell-{group}", why="why it waits")
 
-    def rule(purpose: str, why: str, group: str, resources: Iterable[str], *verbs: str) -> PolicyRule:
-        return PolicyRule(tuple(resources), verbs, group, purpose=f"{purpose}-{group}", why=why)
 
-    groups: dict[str, list[str]] = {}
-    for kind in kinds:
-        if kind.passes_on:
-            continue
-        groups.setdefault(kind.resource.group, []).append(kind.resource.plural)
-        for maker in kind.suspended_with:
-            why = "suspend and resume it with what its operator makes of it"
-            yield rule("patch", why, maker.group, [maker.plural], "patch")
-    for group, plurals in groups.items():
-        yield rule("see", "what waits or runs", group, plurals, "list", "watch")
-        yield rule("patch", "resume what is admitted, suspend what is evicted", group, plurals, "patch")
-        yield rule("read", "the status that is about to be changed", group, plurals, "get")
-        yield rule("tell", "why it waits", group, (f"{plural}/status" for plural in plurals), "patch")
+def _by_group(resources: Iterable[ApiResource]) -> dict[str, tuple[str, ...]]:
+    """Their plurals, by API group."""
+    found: dict[str, tuple[str, ...]] = {}
+    for resource in resources:
+        found[resource.group] = (*found.get(resource.group, ()), resource.plural)
+    return found
 
 
 #: Cluster-wide rights of Muster, those for kinds of other projects included.
@@ -143,7 +144,7 @@ def kind_rbac(kind: WorkloadKindSpec, identity: str) -> list[Document]:
         return []
     return [
         *_granted(name, identity, tuple(kind_rules([kind]))),
-        CLUSTER_ROLES.document(f"{name}-viewer", labels=_part_of("view"), rules=[_seen(kind).document()]),
+        CLUSTER_ROLES.document(f"{name}-viewer", labels=_part_of("view"), rules=_seen([kind])),
     ]
 
 
@@ -179,20 +180,23 @@ def agent_identity() -> str:
 def people() -> list[Document]:
     """Roles for tenants and administrators. Every user may ask the read API: other rights decide what it shows."""
     # Of kinds of other projects as well, installed or not: who may list them all sees everything.
-    operators = [_seen(kind) for kind in OPERATOR_KINDS]
+    operators = _seen(OPERATOR_KINDS)
     roles = []
     for name, role in _RIGHTS.people.items():
-        rules = [*role.rules, *operators] if role.joins == "view" else role.rules
+        rules = [*(rule.document() for rule in role.rules), *(operators if role.joins == "view" else ())]
         labels = _part_of(role.joins) if role.joins else {}
-        roles.append(CLUSTER_ROLES.document(name, labels=labels, rules=[rule.document() for rule in rules]))
+        roles.append(CLUSTER_ROLES.document(name, labels=labels, rules=rules))
     reader = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": READER}
     everybody = {"kind": "Group", "apiGroup": _GROUP, "name": "system:authenticated"}
     return [*roles, CLUSTER_ROLE_BINDINGS.document(READER, roleRef=reader, subjects=[everybody])]
 
 
-def _seen(kind: WorkloadKindSpec) -> PolicyRule:
-    """The right to see objects of a kind."""
-    return PolicyRule((kind.resource.plural,), ("get", "list", "watch"), kind.resource.group)
+def _seen(kinds: Iterable[WorkloadKindSpec]) -> list[Document]:
+    """The rights to see objects of these kinds."""
+    return [
+        PolicyRule(plurals, ("get", "list", "watch"), group).document()
+        for group, plurals in _by_group(kind.resource for kind in kinds).items()
+    ]
 
 
 def _part_of(role: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ policies. The WorkloadKind comes last and goes first, so that Muster uses a kind
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from admission.kube.install.server_side_apply import (
     items_of,
 )
 from admission.kube.policies.policy_documents import PolicyOptions, kind_policies
-from admission.kube.workload_kinds import READY, digest_of, spec_of, stored_kinds
+from admission.kube.workload_kinds import READY, digest_of, is_deleted, is_drained, spec_of, stored_kinds
 from admission.workloads.kinds.operators.objects import fact_of
 from admission.workloads.kinds.operators.wire import WireOperatorJob
 from queues.api.api_resources import (
@@ -34,11 +35,11 @@ from queues.api.api_resources import (
     WORKLOAD_KINDS,
     Document,
 )
-from queues.api.names import KIND_DIGEST, KIND_FINALIZER, OF_KIND, QUEUE_LABEL
+from queues.api.names import KIND_DIGEST, KIND_DRAIN, KIND_FINALIZER, OF_KIND, QUEUE_LABEL
 from queues.api.types.workload_kind import WorkloadKindDocument, WorkloadKindSpec
 from queues.api.validation.kind_rules import definition_violations, kind_violations
 from queues.api.validation.violations import Violation
-from queues.api.workload_kinds import OPERATOR_KINDS, PASSING_KINDS
+from queues.api.workload_kinds import SHIPPED_KINDS
 from queues.errors import MusterError, NotFound
 from queues.text_format import counted
 
@@ -61,7 +62,14 @@ class NotInstalled(MusterError):
 
 class KindHoldsSeats(MusterError):
     """{count} objects of kind {kind} hold seats: {names}. Nothing was changed. Wait until they have ended, or suspend
-    or delete them; or say --drain: nothing more of the kind is admitted, and the command waits for these to end.
+    or delete them; or say --drain: nothing more of the kind is admitted, and the command waits until these have given
+    their seats back.
+    """
+
+
+class KindLeaves(MusterError):
+    """WorkloadKind {name} is being deleted, which cannot be called back: {reason}. Nothing was changed. Add it when it
+    is gone, or say --drain: the command waits for that, and adds it.
     """
 
 
@@ -93,18 +101,29 @@ async def add_kind(client: Client, document: WorkloadKindDocument, tell: Tell, *
     """Check a kind against the cluster, and apply it with its role and its policies. Applied again, it changes nothing,
     or brings these up to date.
 
-    Raises UnusableKind, NotInstalled, KindHoldsSeats, KindNotInUse, ApiError.
+    Raises UnusableKind, NotInstalled, KindLeaves, KindHoldsSeats, KindNotInUse, ApiError.
     """
     name, spec = document.metadata.name, document.spec
     identity = await _identity(client)
-    await _require_usable(client, document)
+    for warning in await _require_usable(client, document):
+        tell(f"Warning: {warning}")
+    path = WORKLOAD_KINDS.path(name=name)
+    stored = await found_at(client, path)
+    is_other = stored is not None and (is_deleted(stored) or spec_of(stored) != spec)
+    if stored is not None and is_deleted(stored) and not drain:
+        raise KindLeaves(name=name, reason=_condition(stored).get("message") or "it is in use still")
     made = [_of_kind(each, name, spec) for each in _made(spec, identity)]
     _announce(spec, made, tell)
-    stored = await found_at(client, WORKLOAD_KINDS.path(name=name))
-    if stored is not None and spec_of(stored) != spec:
-        await _take_out_of_use(client, stored, tell, drain=drain)
+    if stored is not None and is_other:
+        await _drain(client, stored, tell, drain=drain)
+    elif stored is not None and is_drained(stored):
+        await client.patch(path, {"metadata": {"annotations": {KIND_DRAIN: None}}})
+        tell(f"workloadkind/{name} called back")
     await apply_all(client, made, tell)
-    kept = {key: getattr(document.metadata, key) for key in ("labels", "annotations")}
+    if stored is not None and is_other:
+        await _delete(client, stored, tell)
+    annotations = {key: each for key, each in document.metadata.annotations.items() if key != KIND_DRAIN}
+    kept = {"labels": document.metadata.labels, "annotations": annotations}
     metadata = {"name": name, **{key: value for key, value in kept.items() if value}}
     written = {**document.document(), "metadata": metadata}
     written.pop("status", None)
@@ -120,17 +139,16 @@ async def remove_kind(client: Client, name: str, tell: Tell, *, drain: bool) -> 
     stored = await found_at(client, WORKLOAD_KINDS.path(name=name))
     waiting = 0
     if stored is not None:
-        await _take_out_of_use(client, stored, tell, drain=drain)
+        await _drain(client, stored, tell, drain=drain)
+        await _delete(client, stored, tell)
         spec = spec_of(stored)
         if isinstance(spec, WorkloadKindSpec):
             waiting = len([each async for each in _objects(client, spec) if each.suspended])
     deleted = 0
-    for resource in _MADE:
-        answer = await client.get(resource.path(), labelSelector=f"{OF_KIND}={name}")
-        for item in msgspec.json.decode(answer)["items"]:
-            await client.delete(resource.path(name=item["metadata"]["name"]))
-            tell(f"{resource.plural}/{item['metadata']['name']} deleted")
-            deleted += 1
+    async for _, path in _made_for_kinds(client, f"{OF_KIND}={name}"):
+        await client.delete(path)
+        tell(f"{'/'.join(path.split('/')[-2:])} deleted")
+        deleted += 1
     if stored is None and not deleted:
         raise UnknownKind(name=name)
     if waiting and isinstance(spec := spec_of(stored or {}), WorkloadKindSpec):
@@ -140,10 +158,7 @@ async def remove_kind(client: Client, name: str, tell: Tell, *, drain: bool) -> 
 
 async def listed_kinds(client: Client) -> list[ListedKind]:
     """All kinds that documents describe: those that Muster brings, then the site's. Raises ApiError."""
-    own = [
-        ListedKind(str(each.kind), _resource(each), is_built_in=True)
-        for each in (*OPERATOR_KINDS, *PASSING_KINDS)
-    ]
+    own = [ListedKind(str(each.kind), _resource(each), is_built_in=True) for each in SHIPPED_KINDS]
     added = []
     for stored in await stored_kinds(client):
         name, spec = str(stored["metadata"]["name"]), spec_of(stored)
@@ -157,7 +172,22 @@ async def listed_kinds(client: Client) -> list[ListedKind]:
                 message=said.get("message") or "Muster has not looked at it yet: see whether it runs",
             )
         )
-    return [*own, *added]
+    without = {name async for name, _ in _made_for_kinds(client)} - {each.name for each in added}
+    message = "Its role or policies are there without it, and do nothing. Run `muster kinds remove {}`"
+    left = [
+        ListedKind(name, "", is_built_in=False, reason="LeftOver", message=message.format(name))
+        for name in sorted(without)
+    ]
+    return [*own, *added, *left]
+
+
+async def _made_for_kinds(client: Client, selector: str = OF_KIND) -> AsyncIterator[tuple[str, str]]:
+    """Roles and policies of added kinds: the kind, and the path. Raises ApiError."""
+    for resource in _MADE:
+        answer = await client.get(resource.path(), labelSelector=selector)
+        for item in msgspec.json.decode(answer)["items"]:
+            metadata = item["metadata"]
+            yield str(metadata["labels"][OF_KIND]), resource.path(name=metadata["name"])
 
 
 async def release_kinds(client: Client, tell: Tell) -> list[WorkloadKindSpec]:
@@ -220,9 +250,10 @@ async def _identity(client: Client) -> str:
     raise NotInstalled
 
 
-async def _require_usable(client: Client, document: WorkloadKindDocument) -> None:
-    """Raises UnusableKind, ApiError."""
-    found = [each for each in kind_violations(document) if not each.tolerable]
+async def _require_usable(client: Client, document: WorkloadKindDocument) -> list[str]:
+    """What to know of it. Raises UnusableKind, ApiError."""
+    violations = [*kind_violations(document)]
+    found = [each for each in violations if not each.tolerable]
     if not found:
         resource = document.spec.resource
         definition = await found_at(client, CRDS.path(name=f"{resource.plural}.{resource.group}"))
@@ -233,6 +264,7 @@ async def _require_usable(client: Client, document: WorkloadKindDocument) -> Non
         )
     if found:
         raise UnusableKind(violations="; ".join(each.message for each in found))
+    return [each.message for each in violations]
 
 
 async def _objects(client: Client, spec: WorkloadKindSpec) -> AsyncIterator[WorkloadFact]:
@@ -252,12 +284,14 @@ async def _objects(client: Client, spec: WorkloadKindSpec) -> AsyncIterator[Work
         return
 
 
-async def _take_out_of_use(client: Client, stored: Document, tell: Tell, *, drain: bool) -> None:
-    """Delete a WorkloadKind, and wait until Muster lets it go: no object of the kind holds seats then.
+async def _drain(client: Client, stored: Document, tell: Tell, *, drain: bool) -> None:
+    """Have nothing more of a kind admitted, and wait until no object of it holds seats. Without ``drain`` none may hold
+    any, and what Muster does not let go soon is called back.
 
     Raises KindHoldsSeats, StillThere, ApiError.
     """
     name, spec = stored["metadata"]["name"], spec_of(stored)
+    path = WORKLOAD_KINDS.path(name=name)
     holding: list[str] = []
     if isinstance(spec, WorkloadKindSpec):
         holding = [
@@ -267,22 +301,39 @@ async def _take_out_of_use(client: Client, stored: Document, tell: Tell, *, drai
         told = ", ".join(holding[:3]) + (", …" if len(holding) > 3 else "")
         raise KindHoldsSeats(count=len(holding), kind=name, names=told)
     if holding:
-        tell(f"{counted(len(holding), 'object')} of kind {name} hold seats: waiting until they have ended")
-    path = WORKLOAD_KINDS.path(name=name)
+        tell(
+            f"{counted(len(holding), 'object')} of kind {name} hold seats: waiting until these are given back"
+        )
     try:
-        await client.delete(path, uid=stored["metadata"]["uid"])
-        await _gone(client, path, None if drain else _PATIENCE, tell)
+        await client.patch(path, {"metadata": {"annotations": {KIND_DRAIN: "true"}}})
+        await _let_go(client, path, None if drain else _PATIENCE, tell)
     except NotFound:
-        pass
+        return
+    except StillThere:
+        await client.patch(path, {"metadata": {"annotations": {KIND_DRAIN: None}}})
+        raise
+
+
+async def _delete(client: Client, stored: Document, tell: Tell) -> None:
+    """Delete a WorkloadKind of which nothing holds seats. Raises StillThere, ApiError."""
+    name, path = stored["metadata"]["name"], WORKLOAD_KINDS.path(name=stored["metadata"]["name"])
+    with suppress(NotFound):
+        await client.delete(path, uid=stored["metadata"]["uid"])
+        await _let_go(client, path, _PATIENCE, tell)
     tell(f"workloadkind/{name} deleted")
 
 
-async def _gone(client: Client, path: str, within: float | None, tell: Tell) -> None:
-    """Wait until Muster has let a WorkloadKind go. ``within``: seconds; None: without end. Raises StillThere."""
+async def _let_go(client: Client, path: str, within: float | None, tell: Tell) -> None:
+    """Wait until Muster has let a WorkloadKind go: it has no finalizer any more, or is gone. ``within``: seconds;
+    None: without end. Raises StillThere."""
     told = ""
     try:
         async with asyncio.timeout(within):
             while (found := await found_at(client, path)) is not None:
+                if not is_deleted(found) and KIND_FINALIZER not in (
+                    found["metadata"].get("finalizers") or ()
+                ):
+                    return
                 message = str(_condition(found).get("message") or "")
                 if message != told:
                     tell(message)

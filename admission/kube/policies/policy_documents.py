@@ -8,7 +8,7 @@ name. What all have in common is left out and filled in here:
 - ``patches``: the list of JSON patches of a mutating policy, which fails closed; or several of them, each of what the
   one before leaves;
 - ``validations`` without ``message`` and ``reason``, of a policy that denies (``action: Warn``: that warns);
-  ``concerns``: which requests it is about; ``kept_if`` (``guard``);
+  ``concerns``: which requests it is about; ``kept_if``, ``rare`` (``guard``);
 - ``matchConditions`` and ``variables`` as mappings of a name to an expression;
 - ``bindings``: the name of each to what it matches; absent: one with the policy's name, for all objects of its kinds.
 
@@ -37,11 +37,11 @@ from admission.kube.policies.cel import (
 )
 from admission.kube.policies.fixed_fields import job_change
 from admission.kube.policies.operator_templates import (
-    classes_of,
     is_readable,
-    places_of,
-    places_passed_on,
-    templates_of,
+    longest,
+    own_value,
+    places_by_kind,
+    templates_by_kind,
 )
 from admission.workloads.kinds import POD_GROUP, VOLCANO_JOB
 from queues.api import api_resources, kueue_names, names
@@ -57,7 +57,7 @@ from queues.api.json_patch import escaped
 from queues.api.node_affinity import REQUIRED
 from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.api.validation import command_rules, queued_work
-from queues.api.workload_kinds import OPERATOR_KINDS, PASSING_KINDS
+from queues.api.workload_kinds import SHIPPED_KINDS
 
 #: The verb of users who may delete by force pods that run: of administrators, who may do everything.
 FORCE: Final = "force-delete"
@@ -67,7 +67,7 @@ JOB_STARTERS: Final = (("vccronjobs", VOLCANO_CRON_JOBS), ("jobflows", JOB_FLOWS
 SIGNS: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.FLAVOR_TOLERATIONS, names.RECREATED_FROM)
 #: The documents, in the order in which they are installed: what makes work wait, and what guards it.
 _TOPICS: Final = (
-    *("waiting", "requesters", "owners", "operators", "train_jobs", "kept_names", "holds"),
+    *("waiting", "requesters", "owners", "kinds", "kept_names", "holds"),
     *("kueue_names", "pods", "jobs", "volcano", "namespaces", "checks"),
 )
 #: The parser in C, where PyYAML was built with it.
@@ -90,8 +90,7 @@ class PolicyOptions:
 def kind_policies(options: PolicyOptions, kind: WorkloadKindSpec) -> list[Document]:
     """The policies of a kind that administrators have added, with their bindings: the pair that suspends and guards,
     the validating one first; or the one by which its objects hand their queue on."""
-    topic = "passing_kinds" if kind.passes_on else "operators"
-    documents = _rendered(topic, _values(options, [kind], f"kind-{kind.kind}"))
+    documents = _rendered("kinds", _values(options, [kind], f"kind-{kind.kind}", kind.kind))
     return sorted(documents, key=lambda each: bool(each["kind"].startswith("Mutating")))
 
 
@@ -129,38 +128,41 @@ def guard(identity: str, entry: Document) -> Document:
     said. Conditions have no variables, so the expressions stand in their place; or instead of a rule what is true only
     where the rule is kept (``kept_if``).
     """
-    variables = {name: f"({expression})" for name, expression in entry.get("variables", {}).items()}
-    kept = _conjunction(rule.get("kept_if", rule["expression"]) for rule in entry["validations"])
-    broken = re.sub(r"\bvariables\.(\w+)", lambda match: variables[match[1]], f"!({kept})")
-    concerns = [entry["concerns"]] if "concerns" in entry else []
-    asked = [not_by(identity)["expression"], *concerns, broken]
+    asked = [not_by(identity)["expression"], *([entry["concerns"]] if "concerns" in entry else [])]
+    if not entry.get("rare"):
+        variables = {name: f"({expression})" for name, expression in entry.get("variables", {}).items()}
+        kept = _conjunction(rule.get("kept_if", rule["expression"]) for rule in entry["validations"])
+        asked.append(re.sub(r"\bvariables\.(\w+)", lambda match: variables[match[1]], f"!({kept})"))
     return {**entry, "matchConditions": {"breaks-a-rule": _conjunction(asked)}}
 
 
-def _values(options: PolicyOptions, kinds: Sequence[WorkloadKindSpec], pair: str) -> Mapping[str, Any]:
-    """What differs between clusters, and between the pairs of policies of ``kinds``. ``pair``: ends their names."""
-    known = {each.kind: each for each in (*OPERATOR_KINDS, *kinds) if not each.passes_on}.values()
-    parents = [each.resource for each in known]
+def _values(
+    options: PolicyOptions, kinds: Sequence[WorkloadKindSpec], pair: str, of_kind: str = ""
+) -> Mapping[str, Any]:
+    """What differs between clusters, and between the policies of ``kinds``. ``pair``: ends their names.
+    ``of_kind``: the WorkloadKind without which they do nothing."""
+    known = {each.kind: each for each in (*SHIPPED_KINDS, *kinds)}.values()
+    parents = [each.resource for each in known if not each.passes_on]
+    suspending = [maker for each in known for maker in each.suspended_with]
     return {
         "identity": options.identity,
         "scheduler": options.scheduler,
         "aliases": options.aliases,
-        "operators": kinds,
-        "passing": kinds,
+        "operators": [each for each in kinds if not each.passes_on],
+        # They are suspended with what is made of them; the others have nothing to do with that.
+        "makers": [each for each in kinds if each.passes_on and each.resource in suspending],
+        "passing": [each for each in kinds if each.passes_on and each.resource not in suspending],
         "pair": pair,
+        "of_kind": of_kind,
         # Kinds whose controllers make objects that wait with theirs, and all that suspend what they make.
         "parents": parents,
-        "makers": [*parents, *(maker for each in known for maker in each.suspended_with)],
+        "suspending": [*parents, *suspending],
     }
 
 
 def _all(options: PolicyOptions) -> list[Document]:
-    values = _values(options, OPERATOR_KINDS, "kinds")
-    passing = _values(options, PASSING_KINDS, "passing-kinds")
-    return [
-        *(document for topic in _TOPICS for document in _rendered(topic, values)),
-        *_rendered("passing_kinds", passing),
-    ]
+    values = _values(options, SHIPPED_KINDS, "kinds")
+    return [document for topic in _TOPICS for document in _rendered(topic, values)]
 
 
 def _rendered(topic: str, values: Mapping[str, Any]) -> list[Document]:
@@ -191,7 +193,6 @@ def _environment() -> Environment:
         comment_end_string="#>",
     )
     environment.globals.update(_NAMES)
-    environment.tests["has_templates_in_place"] = _has_templates_in_place
     return environment
 
 
@@ -244,10 +245,12 @@ def _documents(entry: Document, identity: str) -> list[Document]:
 
 def _rules(kinds: Sequence[ApiResource], *operations: str, part: str = "") -> str:
     """``resourceRules`` about objects of these kinds, or about a subresource of theirs."""
-    rules = [kind.rule(operations) for kind in kinds]
-    return json.dumps(
-        [{**rule, "resources": [f"{rule['resources'][0]}/{part}"]} if part else rule for rule in rules]
-    )
+    rules: dict[str, Document] = {}
+    for kind in kinds:
+        rule = kind.rule(operations)
+        names = [f"{name}/{part}" if part else name for name in rule["resources"]]
+        rules.setdefault(kind.api_version, {**rule, "resources": []})["resources"] += names
+    return json.dumps([*rules.values()])
 
 
 def _on_one_line(value: Any) -> Any:
@@ -262,11 +265,6 @@ def _quoted(expression: str) -> str:
 
 def _conjunction(expressions: Iterable[str]) -> str:
     return "\n&& ".join(f"({each})" for each in expressions)
-
-
-def _has_templates_in_place(description: WorkloadKindSpec) -> bool:
-    """Whether there are pod templates with metadata of their own, at places that are known."""
-    return bool(description.templates) and not any(each.computed for each in description.templates)
 
 
 def _constants(module: ModuleType) -> dict[str, Any]:
@@ -288,16 +286,17 @@ _NAMES: Final[dict[str, Any]] = {
     "REQUIRED": REQUIRED,
     "SIGNS": SIGNS,
     "own_annotations": (*SIGNS, names.USER),
-    "classes_of": classes_of,
     "escaped": escaped,
+    "groups_and_kinds": lambda kinds: [f"{each.group}/{each.kind}" for each in kinds],
     "job_change": job_change,
-    "places_of": places_of,
     "is_readable": is_readable,
-    "places_passed_on": places_passed_on,
+    "longest": longest,
+    "own_value": own_value,
+    "places_by_kind": places_by_kind,
     "quoted": _quoted,
     "rules": _rules,
     "signed_kinds": signed_kinds,
-    "templates_of": templates_of,
+    "templates_by_kind": templates_by_kind,
     "text": text,
     "texts": texts,
 }

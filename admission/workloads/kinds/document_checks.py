@@ -33,9 +33,7 @@ from queues.api import names
 from queues.api.api_resources import (
     CLAIM_TEMPLATES,
     DEVICE_CLASSES,
-    RAY_SERVICES,
     RESOURCE_CLAIMS,
-    TRAIN_JOBS,
 )
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.model import excerpt
@@ -52,18 +50,7 @@ from queues.resources import PODS, show
 from queues.text_format import counted
 
 #: Kinds that wait as what their operator makes of them, with what there is to know of that.
-_PASSED_ON: Final = {
-    (each.api_version, each.kind): told
-    for each, told in (
-        (
-            TRAIN_JOBS,
-            "the JobSet that its operator makes of it waits, with the pods of its runtime. The operator has to be of"
-            " version 2.2 or later, and counts none of the waiting time in activeDeadlineSeconds",
-        ),
-        (RAY_SERVICES, "each RayCluster that its operator makes of it waits, those of upgrades too"),
-        *((each.resource, each.waits_as) for each in PASSING_KINDS),
-    )
-}
+_PASSED_ON: Final = {(each.resource.api_version, each.resource.kind): each.waits_as for each in PASSING_KINDS}
 
 #: What passes without a change of the object.
 _PASSING: Final = (ReasonCode.NOT_ENOUGH_PODS, ReasonCode.OTHER_GATES)
@@ -132,7 +119,8 @@ def _of_another_kind(subject: Subject, inherited: str) -> list[Finding] | None:
     if queue := _queue(subject):
         supported = ", ".join(sorted(each.kind for each in resources))
         expected = (
-            f"one of {supported}: objects of this kind do not wait; pods wait that name the queue themselves"
+            f"one of {supported}, or a kind of which a WorkloadKind is among these documents: objects of others do not"
+            " wait; pods wait that name the queue themselves"
         )
         return [subject.finding("warning", "kind", f"{version} {kind} with queue {queue}", expected)]
     return None

@@ -11,7 +11,6 @@ from queues.api.api_resources import (
     DEPLOYMENTS,
     REPLICA_SETS,
     STATEFUL_SETS,
-    TRAIN_JOBS,
 )
 from queues.api.check.finding import Finding, Subject
 from queues.api.kueue_names import KUEUE_QUEUE
@@ -53,7 +52,9 @@ _PLACES: Final = {
 #: Kinds whose templates are judged as the Volcano Jobs that Muster makes of them.
 _JUDGED_AS_JOBS: Final = ((names.BATCH_VOLCANO, "CronJob"), (names.FLOW_VOLCANO, "JobTemplate"))
 #: API groups whose jobs wait.
-_GROUPS_OF_OPERATORS: Final = frozenset(each.resource.group for each in OPERATOR_KINDS) | {TRAIN_JOBS.group}
+_GROUPS_OF_OPERATORS: Final = frozenset(
+    each.group for kind in OPERATOR_KINDS for each in (kind.resource, *kind.suspended_with)
+)
 
 #: Fields that hold a template, or (as in a Workflow) an entry of a list of templates.
 _TEMPLATE_PATH: Final = re.compile(r"emplate$|emplates\[\d+\]$")

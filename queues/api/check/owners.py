@@ -30,6 +30,7 @@ from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_i
 from queues.api.validation.scheduler_fields import reported_violations
 from queues.api.validation.size_rules import EqualPods, pods_of
 from queues.api.validation.validation import waiting_violations
+from queues.api.workload_kinds import PASSING_KINDS
 from queues.json_values import list_at, mapping_at, text_at, value_at
 from queues.resources import Resources
 from queues.text_format import counted
@@ -40,11 +41,11 @@ _TEMPLATES: Final = {
     **dict.fromkeys(
         (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, REPLICATION_CONTROLLERS), ("spec.template",)
     ),
-    CRON_JOBS: ("spec.jobTemplate.spec.template",),
-    LEADER_WORKER_SETS: (
-        "spec.leaderWorkerTemplate.workerTemplate",
-        "spec.leaderWorkerTemplate.leaderTemplate",
-    ),
+    **{
+        kind.resource: tuple(".".join((*each.at, *each.template)) for each in kind.templates)
+        for kind in PASSING_KINDS
+        if kind.templates
+    },
 }
 #: Where a kind has the claims of volumes that it gives each of its pods, if not as a StatefulSet.
 _CLAIMS: Final = {LEADER_WORKER_SETS: "spec.leaderWorkerTemplate.volumeClaimTemplates"}

@@ -103,7 +103,7 @@ class PodCount(Model):
     least: FieldPath = ()
     #: A flag by which it is 0.
     unless: FieldPath = ()
-    #: What it is where it is absent.
+    #: What it is where it is absent; 1 if this is absent too.
     default: Count = 1
 
 
@@ -121,19 +121,19 @@ class Templates(Model):
 
     #: Fields from the object to what has the template, or to the list or map of these.
     at: FieldPath
-    #: What is there: one template, a list whose elements have one each, or a map whose entries have one each.
+    #: What is there: ``one`` template (also if absent), or a list or map where each ``element`` or ``entry`` has one.
     each: Literal["one", "element", "entry"] = "one"
-    #: Fields from there to the template.
+    #: Fields from there to the template; absent: it is there.
     template: FieldPath = ()
     #: Name of the pod set, of one template.
     name: Annotated[Text, Field(pattern=LABEL_PATTERN, max_length=63)] = ""
-    #: The field of an element that has its name. The name of a map's entry is its key.
+    #: The field of an element that has its name; absent: ``name``. The name of a map's entry is its key.
     named_by: _FieldName = "name"
     #: The number of pods is their product; 1 if there are none.
     counts: Annotated[tuple[PodCount, ...], _Few] = ()
     #: Where it says what comes before it: a list of names, each with ``Ready`` or ``Complete``.
     depends_on: FieldPath = ()
-    #: Without it the object cannot be used.
+    #: Whether the object cannot be used without it; absent: true.
     needed: Flag = True
     #: The field by which pods are made of it; absent: they always are.
     made_if: FieldValues | None = None
@@ -153,11 +153,11 @@ class KindProgress(Model):
     at: FieldPath
     #: What is there: a list whose elements are of one pod set each, or a map.
     each: Literal["element", "entry"]
-    #: The field of an element that has the name of the pod set.
+    #: The field of an element that has the name of the pod set; absent: ``name``.
     named_by: _FieldName = "name"
-    #: The field with the number of those that have succeeded.
+    #: The field with the number of those that have succeeded; absent: ``succeeded``.
     succeeded: _FieldName = "succeeded"
-    #: The field with the number of those that are ready.
+    #: The field with the number of those that are ready; absent: ``ready``.
     ready: _FieldName = "ready"
     #: Of an object that is suspended they count pods that are made again.
     stale_while_suspended: Flag = False
@@ -217,13 +217,16 @@ class PassedOn(Model):
 
     #: Fields from the object to the place, or to the list or map of places; nothing is written if it is absent.
     at: FieldPath
-    #: What is there: one place, a list whose elements have one each, or a map whose entries have one each.
+    #: What is there: ``one`` place (also if absent), or a list or map where each ``element`` or ``entry`` has one.
     each: Literal["one", "element", "entry"] = "one"
+    #: Fields, with their values, of the list's element that is Muster's. It is added if it is absent; others are left
+    #: alone.
+    own: Labels = Field(default_factory=dict)
     #: Fields from there to what has the labels; nothing is written if it is absent.
     holder: FieldPath = ()
-    #: Fields from there to the labels, or annotations; they are made if they are absent.
+    #: Fields from there to the labels, or annotations, which are made; absent: ``metadata.labels``.
     labels: FieldPath = ("metadata", "labels")
-    #: The label, annotation or field that is written.
+    #: The label, annotation or field that is written; absent: ``muster.dev/queue-name``.
     key: Annotated[Text, Field(min_length=1, max_length=317)] = QUEUE_LABEL
     #: What is written in the place of the queue, where there is nothing.
     value: _Word = ""
@@ -243,9 +246,9 @@ class WorkloadKindSpec(Model):
 
     #: The kind, and where the API server has its objects.
     resource: ServedKind
-    #: The field that suspends an object.
+    #: The field that suspends an object; absent: ``spec.suspend``.
     suspend: FieldPath = ("spec", "suspend")
-    #: Its pod templates.
+    #: Its pod templates; of a kind that does not wait itself, those that ``muster check`` looks at.
     templates: Annotated[tuple[Templates, ...], _Few] = ()
     #: Its objects do not wait themselves: their queue is written into these places, and what is made of them waits.
     passes_on: Annotated[tuple[PassedOn, ...], _Few] = ()
@@ -294,11 +297,11 @@ class WorkloadKindSpec(Model):
 class KindCondition(Model):
     """Whether Muster uses the kind."""
 
-    #: ``Ready``.
+    #: ``Ready``: its objects wait in queues; ``RightsMissing``: it has no policies, or Muster no rights for it.
     type: Text
-    #: ``True``: its objects wait in queues.
+    #: ``True`` or ``False``.
     status: Text
-    #: Why, in one word: ``InUse``, ``RightsMissing``, ``Invalid``, ``BuiltIn`` or ``Leaving``.
+    #: Why, in one word: ``InUse``, ``RightsMissing``, ``Invalid``, ``Leaving`` or ``NotServed``.
     reason: Text = ""
     #: The same as a sentence, with what to do.
     message: Text = ""

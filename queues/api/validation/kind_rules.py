@@ -14,26 +14,13 @@ from queues.api.types.workload_kind import (
     WorkloadKindSpec,
 )
 from queues.api.validation.violations import Violation
-from queues.api.workload_kinds import OPERATOR_KINDS, PASSING_KINDS
+from queues.api.workload_kinds import SHIPPED_KINDS
 
 #: Words that CEL keeps for itself: an expression cannot name a field so.
 _RESERVED: Final = frozenset(
     (
-        *(
-            "as",
-            "break",
-            "const",
-            "continue",
-            "else",
-            "false",
-            "for",
-            "function",
-            "if",
-            "import",
-            "in",
-            "let",
-        ),
-        *("loop", "null", "package", "namespace", "return", "true", "var", "void", "while"),
+        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in"),
+        *("let", "loop", "null", "package", "namespace", "return", "true", "var", "void", "while"),
     )
 )
 #: Parts of a path through a list or a map.
@@ -51,8 +38,7 @@ def kind_violations(document: WorkloadKindDocument) -> Iterator[Violation]:
     """Violations of a WorkloadKind, whatever the cluster has."""
     spec = document.spec
     name, resource = document.metadata.name, spec.resource
-    shipped = (*OPERATOR_KINDS, *PASSING_KINDS)
-    if spec.kind in kind_names.BUILT_IN or any(spec.kind == each.kind for each in shipped):
+    if spec.kind in kind_names.BUILT_IN or any(spec.kind == each.kind for each in SHIPPED_KINDS):
         yield Violation(
             "spec.resource.kind", excerpt(resource.kind), "a kind that Muster does not bring itself"
         )
@@ -62,17 +48,18 @@ def kind_violations(document: WorkloadKindDocument) -> Iterator[Violation]:
     if "." not in resource.group:
         expected = "group and version of a custom resource, such as example.com/v1"
         yield Violation("spec.resource.apiVersion", excerpt(resource.api_version), expected)
-    if bool(spec.templates) == bool(spec.passes_on):
-        found = "both" if spec.templates else "nothing"
-        yield Violation(
-            "spec.templates", found, "pod templates, or spec.passesOn for a kind that does not wait itself"
-        )
+    if not (spec.templates or spec.passes_on):
+        expected = "pod templates, or spec.passesOn for a kind that does not wait itself"
+        yield Violation("spec.templates", "nothing", expected)
     for use in _uses(spec):
         if use.path and use.part and use.path[0] != use.part:
             yield Violation(use.place, _shown(use.path), f"a field of the object's {use.part}")
         if reserved := _RESERVED.intersection(use.path):
             expected = "fields that policies can name: this word is one of CEL"
             yield Violation(use.place, sorted(reserved)[0], expected)
+    if not (spec.passes_on or spec.ended.conditions or spec.ended.fields):
+        expected = "how an object shows that it has ended: without it, it holds its seats until it is deleted"
+        yield Violation("spec.ended", "nothing", expected, tolerable=True)
     yield from _names_of_pod_sets(spec)
 
 
@@ -141,12 +128,12 @@ class _Use(NamedTuple):
 
 def _uses(spec: WorkloadKindSpec) -> Iterator[_Use]:
     """All fields that a document names, outer ones before those in them."""
-    if spec.passes_on:
-        yield from _uses_of_places(spec.passes_on)
-        return
-    yield _Use("spec.suspend", spec.suspend, "boolean")
+    yield from _uses_of_places(spec.passes_on)
     for index, templates in enumerate(spec.templates):
         yield from _uses_of_templates(templates, f"spec.templates[{index}]")
+    if spec.passes_on:
+        return
+    yield _Use("spec.suspend", spec.suspend, "boolean")
     for index, values in enumerate(spec.ended.fields):
         yield _Use(f"spec.ended.fields[{index}].at", values.at, "string", "status")
     if (progress := spec.progress) is not None:

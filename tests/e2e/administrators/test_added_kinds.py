@@ -10,6 +10,7 @@ import yaml
 from deploy.local.stack import Stack
 from queues.api.api_resources import CRDS
 from tests.builders.added_kinds import WIDGET, definition
+from tests.cluster_faults import plugin
 from tests.e2e.support.api_paths import Document, condition, path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import bare_pod, template
@@ -52,12 +53,20 @@ def added(whole_stack: Stack, tmp_path: Path) -> Iterator[list[str | Path]]:
 
 
 def test_a_kind_is_added_waits_runs_loses_a_node_is_evicted_ends_and_is_removed(
-    sandbox: Sandbox, added: list[str | Path]
+    sandbox: Sandbox, added: list[str | Path], tmp_path: Path
 ) -> None:
     stack, kubeconfig = sandbox.stack, added[1:]
     nodes = sandbox.add_nodes(1)
     queue = sandbox.add_queue()
     urgent = sandbox.add_priority_class(1000)
+    tried = tmp_path / "tried.yaml"
+    tried.write_text(yaml.safe_dump(widget(sandbox, "train", queue)))
+
+    def is_tried() -> bool:
+        told = plugin(stack.cluster.kubeconfig, "try", "-f", tried, "-n", sandbox.name).stdout
+        return "widget/train" in told
+
+    sandbox.wait(is_tried, "the leader to say what would become of a widget")
     with Operator(sandbox, "Widget", pods_of).playing():
         [made] = sandbox.add(widget(sandbox, "train", queue))
         assert made["spec"]["suspend"] is True

@@ -3,7 +3,7 @@ goes again."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from admission.kube.client.client import Client
 from admission.kube.install import workload_kinds as kinds_of_the_site
 from admission.kube.install.workload_kinds import (
     KindHoldsSeats,
+    KindLeaves,
     KindNotInUse,
     UnknownKind,
     UnusableKind,
@@ -147,7 +148,7 @@ async def made_for_it(client: Client) -> set[str]:
 
 async def test_a_kind_is_added_guarded_changed_and_removed(site: Client, leader: Leader) -> None:
     lines = await add(site)
-    assert "  list, watch widgets.example.com: what waits or runs" in lines
+    assert "  patch widgets/status.example.com: why it waits" in lines
     assert leader.names == ["widget"]
     await becomes(lambda: suspends(site))
     [listed] = [each for each in await listed_kinds(site) if not each.is_built_in]
@@ -198,9 +199,20 @@ async def test_a_kind_whose_objects_hold_seats_stays_until_they_have_ended(
         with pytest.raises(KindHoldsSeats, match="1 objects of kind widget hold seats: default/runs"):
             await refused
 
-    # Whoever deletes it past the command is made to wait as well.
+    # A drain is called back by the same document.
+    draining = asyncio.ensure_future(remove(site, drain=True))
+    await says(site, "Leaving")
+    await becomes(lambda: _leaves(leader))
+    draining.cancel()
+    assert "workloadkind/widget called back" in await add(site)
+    assert not leader.used.leaving
+    assert (await condition(site))["reason"] == "InUse"
+
+    # Whoever deletes it past the command is made to wait as well, and that is final.
     await site.delete(KIND)
     await says(site, "Leaving")
+    with pytest.raises(KindLeaves, match="is being deleted, which cannot be called back"):
+        await add(site)
     await becomes(lambda: _leaves(leader))
     assert leader.names == ["widget"]
     removing = asyncio.ensure_future(remove(site, drain=True))
@@ -217,6 +229,52 @@ async def test_a_kind_whose_objects_hold_seats_stays_until_they_have_ended(
     await site.delete(f"{PATH}/runs")
 
 
+async def test_a_kind_that_was_deleted_past_the_command_suspends_nothing_and_what_is_left_over_is_named(
+    site: Client, leader: Leader
+) -> None:
+    await add(site)
+    await becomes(lambda: suspends(site))
+    await site.create(PATH, widget("waits", "default"))
+    await site.delete(KIND)
+    await becomes(lambda: _is(leader, []))
+    await becomes(lambda: _not(suspends(site)))
+    # What waits is its owner's to start.
+    resumed = {"spec": {"suspend": False}, "metadata": {"labels": {"muster.dev/queue-name": None}}}
+    await becomes(lambda: _done(site.patch(f"{PATH}/waits", resumed)))
+    found = msgspec.json.decode(await site.get(f"{PATH}/waits"))
+    assert found["spec"]["suspend"] is False
+    [left] = [each for each in await listed_kinds(site) if not each.is_built_in]
+    assert (left.name, left.reason) == ("widget", "LeftOver")
+    assert left.message.endswith("Run `muster kinds remove widget`")
+    await remove(site)
+    assert await made_for_it(site) == set()
+    await site.delete(f"{PATH}/waits")
+
+
+async def _not(asked: Awaitable[bool]) -> bool:
+    return not await asked
+
+
+async def _done(asked: Awaitable[Any]) -> bool:
+    try:
+        await asked
+    except ApiRefused:
+        return False
+    return True
+
+
+async def test_a_kind_whose_definition_is_gone_says_so_and_is_removed(
+    site: Client, leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workload_kinds, "LOOK_AT_RIGHTS", 0.2)
+    await add(site)
+    await site.delete(CRDS.path(name="widgets.example.com"))
+    await says(site, "NotServed")
+    assert "no definition widgets.example.com in version v1 any more" in (await condition(site))["message"]
+    await remove(site)
+    assert await made_for_it(site) == set()
+
+
 async def _leaves(leader: Leader) -> bool:
     return "widget" in leader.used.leaving
 
@@ -228,6 +286,11 @@ async def test_a_kind_without_its_rights_and_policies_says_so_until_they_are_the
     await says(site, "RightsMissing")
     said = (await condition(site))["message"]
     assert said.endswith("Run `kubectl get workloadkind widget -o yaml | muster kinds add -`")
+    stored = msgspec.json.decode(await site.get(KIND))
+    assert [(each["type"], each["status"]) for each in stored["status"]["conditions"]] == [
+        ("Ready", "False"),
+        ("RightsMissing", "True"),
+    ]
     assert leader.names == []
     await add(site)
     assert leader.names == ["widget"]
@@ -236,7 +299,7 @@ async def test_a_kind_without_its_rights_and_policies_says_so_until_they_are_the
     await site.delete(CLUSTER_ROLE_BINDINGS.path(name="muster-kind-widget"))
     await site.patch(KIND, {"metadata": {"labels": {"seen": "again"}}})
     await says(site, "RightsMissing")
-    assert "Muster's right to list widgets.example.com" in (await condition(site))["message"]
+    assert "Muster's right to get widgets.example.com" in (await condition(site))["message"]
     await becomes(lambda: _is(leader, []))
     await add(site)
     # Policies that were made of another spec are none of this one.

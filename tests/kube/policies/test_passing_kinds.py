@@ -19,10 +19,12 @@ from tests.kube.support.guarded_namespace import QUEUED, GuardedNamespace
 
 QUEUE = "muster.dev/queue-name"
 RESOURCES = {each.resource.kind: each.resource for each in (*PASSING_KINDS, *OPERATOR_KINDS)}
+#: Those that are suspended with what is made of them have policies of another form.
+SUSPENDED = [maker.kind for each in OPERATOR_KINDS for maker in each.suspended_with]
 PLAYED = [
-    kind
-    for kind, each in RESOURCES.items()
-    if "." in each.group and kind in {k.resource.kind for k in PASSING_KINDS}
+    each.resource.kind
+    for each in PASSING_KINDS
+    if "." in each.resource.group and each.resource.kind not in SUSPENDED
 ]
 POD: dict[str, Any] = {"containers": [{"name": "main", "image": "x"}]}
 TEMPLATE: dict[str, Any] = {"spec": POD}
@@ -70,6 +72,7 @@ SPECS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {**LABELLED, "spec": {"server": {"template": {**TEMPLATE, **LABELLED}}}},
     ),
     "ScheduledSparkApplication": ({"schedule": "@every 1h"}, LABELLED),
+    "RayService": ({"rayClusterConfig": {}}, LABELLED),
     "PodCliqueSet": (
         {"template": {"cliques": [{"name": "a", "spec": {"podSpec": POD}}]}},
         {
@@ -86,7 +89,8 @@ SPECS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 def document(kind: str, spec: Any, name: str = "train", **metadata: Any) -> dict[str, Any]:
     resource = RESOURCES[kind]
-    named = {"annotations": ANNOTATED} if kind == "ScheduledSparkApplication" else {"labels": QUEUED}
+    is_place = kind in ("ScheduledSparkApplication", "RayService")
+    named = {"annotations": ANNOTATED} if is_place else {"labels": QUEUED}
     meta = {"name": name, **named, **metadata}
     return {"apiVersion": resource.api_version, "kind": kind, "metadata": meta, "spec": deepcopy(spec)}
 

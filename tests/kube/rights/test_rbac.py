@@ -194,11 +194,9 @@ PURPOSES: dict[str, list[Ask]] = {
 for description in OPERATOR_KINDS:
     served = description.resource
     for maker in description.suspended_with:
-        PURPOSES.setdefault(f"patch-{maker.group}", []).append(_patches(_in(maker)))
+        PURPOSES.setdefault(f"hold-{maker.group}", []).append(_patches(_in(maker)))
     for purpose, asks in {
-        "see": _sees(served),
-        "patch": [_patches(_in(served))],
-        "read": [_at(_in(served))],
+        "hold": [*_sees(served), _patches(_in(served)), _at(_in(served))],
         "tell": [_patches(_in(served, subresource="status"))],
     }.items():
         PURPOSES.setdefault(f"{purpose}-{served.group}", []).extend(asks)

@@ -30,13 +30,13 @@ from queues.api.api_resources import (
     RESERVATIONS,
     STATEFUL_SETS,
     TOPOLOGIES,
-    TRAIN_JOBS,
     VOLCANO_CRON_JOBS,
     ApiResource,
 )
 from queues.api.check.check import check_documents
 from queues.api.check.finding import Finding
 from queues.api.names import QUEUE_LABEL
+from tests.builders.operator_resources import TRAIN_JOBS
 
 Document = dict[str, Any]
 #: Kinds that are tried: workloads, owners of pods, and administrators' objects.

@@ -136,7 +136,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "demands.found demands.expected managedBy queueFrom.madeBy fewerPods.counts",
         "admission/workloads/kinds/document_checks.py": "fewerPods fewerPods.at fewerPods.podSet otherQueue waitsAs",
         "admission/kube/policies/operator_templates.py": "passesOn passesOn.at passesOn.each passesOn.holder "
-        "passesOn.labels passesOn.key passesOn.value defaults.value",
+        "passesOn.labels passesOn.key passesOn.value passesOn.own defaults.value",
         # The policies, which are no modules, act on it.
         "queues/api/validation/kind_rules.py": "queueFrom queueFrom.template defaults defaults.at",
     },

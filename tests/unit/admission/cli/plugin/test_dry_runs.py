@@ -19,9 +19,12 @@ from admission.cli.plugin.dry_runs import (
     dry_runs,
     to_be_tried,
     with_dry_runs,
+    workloads_among,
 )
+from admission.workloads.kinds import known_kinds
 from queues.read_api.bodies import SeatsBody
-from queues.read_api.trials import TrialBody
+from queues.read_api.trials import TrialBody, TrialRequestBody
+from tests.builders.added_kinds import WIDGET, widget
 from tests.builders.trials.worlds_in_memory import batch_job, volcano_job
 from tests.fakes.scripted_server import scripted_server
 from tests.tables import with_rows
@@ -57,7 +60,9 @@ def refused(status: int, found: str) -> Refused:
 
 
 def asked(server: Server, *documents: dict[str, Any], queue: str = "") -> list[DryRun]:
-    return dry_runs(documents, "ml", queue, server.create)
+    workloads = {key: each.resource for key, each in known_kinds().by_resource.items()}
+    question = TrialRequestBody(documents=documents, namespace="ml", queue=queue)
+    return dry_runs(question, workloads, server.create)
 
 
 def one(server: Server, document: dict[str, Any]) -> DryRun:
@@ -224,3 +229,18 @@ def test_it_is_created_in_a_dry_run_with_strict_validation_and_not_where_no_api_
     assert asked.path == f"/apis/batch/v1/namespaces/ml/jobs?{query}"
     sent = asked.body if isinstance(asked.body, dict) else json.loads(asked.body)
     assert sent["metadata"]["name"] == "a"
+
+
+def test_objects_of_a_kind_that_administrators_have_added_are_tried_as_others() -> None:
+    document = widget("a", "team")
+    with scripted_server() as server:
+        route = Route(access=Access(server=server.url))
+        assert ("example.com/v1", "Widget") not in workloads_among([document], route), "it may not see kinds"
+        server.says(200, {"items": [WIDGET]})
+        workloads = workloads_among([document, CONFIG], route)
+        assert workloads_among([batch_job("a", 1), CONFIG], route).keys() < workloads.keys()
+        assert len(server.asked) == 2, "kinds are asked for where a document is of an unknown one"
+    asking = Server()
+    (run,) = dry_runs(TrialRequestBody(documents=(document,), namespace="ml"), workloads, asking.create)
+    assert (run.kind, run.name) == ("widget", "a")
+    assert ("/apis/example.com/v1/namespaces/ml/widgets", "a") in asking.asked

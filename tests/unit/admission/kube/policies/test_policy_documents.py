@@ -1,6 +1,5 @@
 """The policies that follow from the documents: which kinds they are about, and that each request is looked at once."""
 
-import re
 from typing import Any
 
 import pytest
@@ -15,7 +14,8 @@ from admission.kube.policies.policy_documents import (
     validating_policies,
 )
 from admission.workloads.kinds import known_kinds
-from queues.api.api_resources import TRAIN_JOBS, Document
+from queues.api.api_resources import Document
+from queues.api.workload_kinds import PASSING_KINDS
 
 OPTIONS = PolicyOptions(identity="muster")
 MUTATING, VALIDATING = (
@@ -50,21 +50,13 @@ def test_each_kind_that_muster_writes_on_is_kept_by_one_policy() -> None:
     keeping = [
         spec for name, spec in MUTATING.items() if name.startswith("muster-keep") or name == "muster-kinds"
     ]
-    kept = sorted(
-        kind for spec in keeping if spec is not MUTATING["muster-keep-job-sets"] for kind in kinds(spec)
-    )
+    kept = sorted(kind for spec in keeping for kind in kinds(spec))
     written = (
         [support.resource for support in known_kinds().supports]
         + [kind for _, kind in JOB_STARTERS]
-        + [TRAIN_JOBS]
+        + [description.resource for description in PASSING_KINDS]
     )
     assert kept == sorted({(kind.group, kind.plural) for kind in written})
-
-
-def test_kueues_names_are_translated_where_templates_are_at_a_fixed_place() -> None:
-    [patches] = [text for text in expressions(MUTATING["muster-kinds"]["mutations"]) if "podset-" in text]
-    assert {"JobSet", "MPIJob", "RayCluster"} <= set(re.findall(r"object\.kind == '(\w+)'", patches))
-    assert "SparkApplication" not in patches
 
 
 def test_what_differs_between_clusters_is_in_the_policies() -> None:

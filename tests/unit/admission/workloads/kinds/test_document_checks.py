@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.workloads.kinds import OPERATOR_KINDS
 from admission.workloads.kinds.document_checks import check_as_in_cluster
-from queues.api.api_resources import RAY_SERVICES, TRAIN_JOBS, ApiResource
+from queues.api.api_resources import ApiResource
 from queues.api.check.check import check_documents
+from queues.api.workload_kinds import SHIPPED_KINDS
 from tests.builders.added_kinds import WIDGET, widget
 from tests.tables import with_rows
 
@@ -75,7 +75,7 @@ def test_nothing_that_users_write_fails(spec: str) -> None:
 
 @pytest.mark.parametrize(
     "resource",
-    [TRAIN_JOBS, RAY_SERVICES, *(description.resource for description in OPERATOR_KINDS)],
+    [description.resource for description in SHIPPED_KINDS if "." in description.resource.group],
     ids=lambda resource: resource.kind,
 )
 def test_the_queue_of_each_kind_that_waits_is_read_where_it_is(resource: ApiResource) -> None:
@@ -264,4 +264,6 @@ def test_objects_of_a_kind_that_is_among_the_documents_are_checked_as_those_of_o
         "train.yaml:1: document 1: note: Widget train: found 1 pod lead of 1 cpu; 2 pods worker of 1 nvidia.com/gpu, "
         "all to start together; queue 'default'"
     ]
-    assert "objects of this kind do not wait" in str(check_documents(texts[1:], check_as_in_cluster))
+    assert "of which a WorkloadKind is among these documents" in str(
+        check_documents(texts[1:], check_as_in_cluster)
+    )

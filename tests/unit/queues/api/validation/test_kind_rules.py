@@ -8,7 +8,7 @@ import pytest
 from queues.api.types.workload_kind import WorkloadKindDocument
 from queues.api.validation.kind_rules import definition_violations
 from queues.api.validation.validation import unknown_fields, violations_of
-from queues.api.workload_kinds import OPERATOR_KINDS
+from queues.api.workload_kinds import SHIPPED_KINDS
 from tests.builders.added_kinds import WIDGET, definition
 from tests.builders.valid_documents import changed
 
@@ -30,14 +30,21 @@ def test_a_kind_that_fits_its_definition_is_taken() -> None:
 
 
 def test_the_kinds_that_muster_brings_keep_the_rules_but_for_being_its_own() -> None:
-    for spec in OPERATOR_KINDS:
+    for spec in SHIPPED_KINDS:
         document = {
             "apiVersion": "muster.dev/v1alpha1",
             "kind": "WorkloadKind",
             "metadata": {"name": str(spec.kind)},
             "spec": spec.document(),
         }
-        assert [each.path for each in violations_of(document)] == ["spec.resource.kind"]
+        wrong = [each for each in violations_of(document) if not each.tolerable]
+        assert {each.path for each in wrong} - {"spec.resource.apiVersion"} == {"spec.resource.kind"}
+
+
+def test_a_kind_that_does_not_say_how_its_objects_end_is_warned_of() -> None:
+    [found] = violations_of(changed(WIDGET, ("spec", "ended", {})))
+    assert found.tolerable
+    assert found.message.endswith("without it, it holds its seats until it is deleted")
 
 
 @pytest.mark.parametrize(
