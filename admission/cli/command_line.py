@@ -145,7 +145,7 @@ class CommandGroup(click.Group):
         except click.UsageError as error:
             from admission.cli.unknown_commands import unknown_command
 
-            raise click.UsageError(unknown_command(ctx.command_path, args[0], self.names), ctx) from error
+            raise click.UsageError(unknown_command(ctx.command_path, args, self.names), ctx) from error
 
 
 def _format_examples(

@@ -6,6 +6,7 @@ at the end of this file are the ways in which real servers and networks fail.
 
 import asyncio
 import json
+import re
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -140,10 +141,12 @@ class FakeApiServer:
                 return web.json_response({"kind": "Status", "status": "Success"})
 
     def list(self, request: web.Request) -> web.Response:
-        """A collection; of a path below one that holds an object of that name, the object."""
+        """A collection; of a path below one, the object of that name in it."""
         collection, _, name = request.path.rpartition("/")
         if ("", name) in self.objects.get(collection, {}):
             return web.json_response(self.objects[collection]["", name])
+        if re.search(r"/namespaces/[^/]+/[^/]+/[^/]+$", request.path):
+            return refusal(404, f'{collection.rpartition("/")[2]} "{name}" not found', "NotFound")
         objects = [self.objects[request.path][key] for key in sorted(self.objects[request.path])]
         start, limit = int(request.query.get("continue") or 0), int(request.query.get("limit") or 10**9)
         meta = {"resourceVersion": str(self.version)}

@@ -1,7 +1,7 @@
 """Objects of the cluster in the forms in which commands read them: only the needed fields, decoded by msgspec."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -88,3 +88,28 @@ class ClosureObject(WireStruct):
     def begins(self) -> str:
         """When its window begins, as it was written."""
         return self.spec.from_ or self.spec.at or ""
+
+
+class KindResource(WireStruct):
+    """A kind of objects, and where they are served."""
+
+    api_version: str
+    plural: str
+    kind: str
+
+
+class KindSpec(WireStruct):
+    """Of a WorkloadKind what a command needs to find objects and their pods."""
+
+    resource: KindResource
+    name_labels: tuple[str, ...] | None = None
+    #: Where its queue is handed on to: then its objects do not wait themselves.
+    passes_on: tuple[Any, ...] | None = None
+    #: What of such an object waits.
+    waits_as: str = ""
+
+
+class KindDocument(WireStruct):
+    """A WorkloadKind."""
+
+    spec: KindSpec

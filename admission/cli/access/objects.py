@@ -175,12 +175,10 @@ def path_of(resource: ApiResource, namespace: str | None, name: str | None = Non
 
 
 def ask_for_action(
-    route: Route, action: str, resource: ApiResource, namespace: str, name: str, message: str
+    route: Route, action: str, resource: ApiResource, namespace: str, target: Document, message: str
 ) -> None:
     """Create a Command for an object that there is. ``namespace``: that of the Command. Raises CommandFailed."""
-    tried = f"{_ACTIONS[action]} {resource.kind.lower()} {name}"
-    place = namespace if resource.namespaced else None
-    target = send(route, "GET", path_of(resource, place, name), tried=tried)
+    tried = f"{_ACTIONS[action]} {resource.kind.lower()} {target['metadata']['name']}"
     command = _command(action, resource, target, message)
     try:
         send(route, "POST", path_of(COMMANDS, namespace), command, tried=tried)

@@ -1,30 +1,17 @@
 """``kubectl muster explain``: everything about one workload, from why it waits to its seats on nodes."""
 
 from collections.abc import Iterable
-from typing import Final
 
 import click
 
 from admission.cli.access.requests import Route, ask
 from admission.cli.command_line import CommandFailed
+from admission.cli.kind_names import kind_named
 from admission.cli.options import WORKLOAD, namespace, route
 from admission.cli.output import Output, output, told_age
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.terminal import say
 from queues.read_api.bodies import ExplanationBody
-
-#: Other names that kubectl knows for kinds of workloads.
-_SHORT: Final = {
-    "jobs.batch.volcano.sh": "vcjob",
-    "job.batch": "job",
-    "jobs.batch": "job",
-    "pg": "podgroup",
-    "po": "pod",
-}
-#: Kinds of Kubernetes whose pods wait.
-_OF_PODS: Final = (
-    "its pods wait, `kubectl muster pending --pods` names them; together as podgroup/podgroup-{kind}-{name}"
-)
 
 
 @click.command(short_help="Why a workload waits, or where it runs.")
@@ -58,23 +45,6 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
         text = "\n".join(workload_text(one, output) for one in body)
     click.echo(text, nl=False)
     return code
-
-
-def kind_named(named: str, name: str) -> str:
-    """The kind that a name of kubectl means, of the workload ``name``. Raises UsageError: its parts are what waits."""
-    from queues.api.workload_kinds import PASSING_KINDS
-
-    single = named.removesuffix("s")
-    waits_as = {
-        **dict.fromkeys(("deployment", "replicaset", "statefulset"), _OF_PODS.format(kind=single, name=name)),
-        **{
-            str(each.kind): f"{each.waits_as.partition('. ')[0]}. `kubectl muster pending` names what waits"
-            for each in PASSING_KINDS
-        },
-    }.get(single)
-    if waits_as is not None:
-        raise click.UsageError(f"{named!r} is no kind of workload: {waits_as}.")
-    return _SHORT.get(named, single)
 
 
 def say_what_is_unknown(workloads: Iterable[ExplanationBody]) -> None:

@@ -292,7 +292,7 @@ def _ask_for_state(route: Route, action: _Action, names: tuple[str, ...]) -> Non
             _say_unchanged(route, queue, closes)
             continue
         # Volcano's Commands for queues are in this namespace too.
-        ask_for_action(route, action, QUEUES, DEFAULT_QUEUE, name, "asked for by kubectl muster")
+        ask_for_action(route, action, QUEUES, DEFAULT_QUEUE, queue.document, "asked for by kubectl muster")
         say(f"queue {name} is being {'closed' if closes else 'opened'}")
 
 

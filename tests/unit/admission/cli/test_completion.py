@@ -23,12 +23,12 @@ async def offered(*words: str) -> list[str]:
 
 async def test_subcommands_come_first() -> None:
     assert await offered("") == [
-        *("drain", "events", "explain", "hold", "job", "jobs", "nodes"),
-        *("page", "pending", "queue", "queues", "quota", "reservations", "reserve"),
-        *("try", "undrain", "unhold", "usage", "version", "who"),
+        *("cancel", "drain", "events", "explain", "hold", "jobs", "logs", "nodes"),
+        *("page", "pending", "queue", "queues", "quota", "reservations", "reserve", "resume"),
+        *("run", "suspend", "try", "undrain", "unhold", "usage", "version", "who"),
     ]
     assert await offered("q") == ["queue", "queues", "quota"]
-    assert await offered("job", "") == ["delete", "logs", "resume", "run", "suspend"]
+    assert await offered("queue", "re") == ["resume", "retry"]
 
 
 async def test_flags_and_their_choices(golden: Any) -> None:
@@ -44,7 +44,8 @@ async def test_names_of_queues_workloads_and_namespaces_come_from_muster() -> No
     assert await offered("quota", "lend", "team-a", "t") == ["team-a", "team-b", "train"]
     assert await offered("pending", "-q", "lo") == ["lost"]
     assert await offered("pending", "-n", "") == ["lab", "ml"]
-    assert await offered("explain", "-n", "ml", "") == live
+    for verb in ("explain", "logs", "cancel", "suspend", "resume", "hold"):
+        assert await offered(verb, "-n", "ml", "") == live
     assert await offered("jobs", "--user", "a") == ["ada@example.com", "admin"]
     assert await offered("jobs", "--state", "") == ["ended", "running", "suspended", "waiting"]
 

@@ -17,7 +17,7 @@ from admission.cli.commands.run import run
 from admission.cli.examples import commands_of
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
-from admission.cli.unknown_commands import _INSTEAD
+from admission.cli.unknown_commands import instead_of
 from admission.settings import Settings
 from queues.errors import DatabaseUnavailable, MusterError
 
@@ -75,9 +75,9 @@ def test_help_shows_nothing_that_was_removed(capsys: pytest.CaptureFixture[str])
 def test_a_sentence_for_an_unknown_command_names_commands_that_there_are() -> None:
     programs = {"muster": muster, "kubectl muster": kubectl_muster}
     known = {each.name for name, group in programs.items() for each in commands_of(group, name)}
-    for program, sentences in _INSTEAD.items():
-        for words, sentence in sentences.items():
-            assert not known & {f"{program} {word}" for word in words.split(", ")}
+    for program, sentences in instead_of().items():
+        for called, sentence in sentences.items():
+            assert f"{program} {called}" not in known
             for named in re.findall(r"(kubectl muster|(?<!kubectl )muster) ([a-z]+)(?: ([a-z]+))?", sentence):
                 assert {" ".join(named[:2]), " ".join(named)} & known, sentence
 
@@ -90,7 +90,7 @@ READING = ("jobs", "pending", "explain", "events", "who", "queues", "version")
 NOT_FOR_READING = {
     *("http.client", "importlib.metadata", "tempfile", "shutil", "difflib"),
     *("queues.api.api_resources", "admission.api_connection", "admission.cli.access.objects"),
-    *("admission.cli.plugin.quota_set", "admission.cli.plugin.queue", "admission.cli.plugin.job"),
+    *("admission.cli.plugin.quota_set", "admission.cli.plugin.queue", "admission.cli.plugin.run"),
     *("admission.cli.plugin.reserve", "admission.cli.plugin.try_objects", "admission.cli.examples"),
 }
 COMMAND = "from admission.cli.kubectl_muster import kubectl_muster as group; group.loaded({!r})"
@@ -103,6 +103,10 @@ COMMAND = "from admission.cli.kubectl_muster import kubectl_muster as group; gro
         ("import admission.cli.completion", SLOW | {"msgspec"}),
         *((COMMAND.format(each), SLOW | NOT_FOR_READING) for each in READING),
         *((COMMAND.format(each), {"queues.quota.tree"}) for each in ("nodes", "reservations")),
+        *(
+            (COMMAND.format(each), SLOW | {"admission.workloads"})
+            for each in ("run", "logs", "cancel", "hold", "resume")
+        ),
     ],
 )
 def test_help_and_a_command_import_only_what_they_need_before_they_ask(

@@ -73,14 +73,14 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
         "try",
     ),
     "version": ("version", "version --client"),
-    "job run": ("job run a-hello-with-a-long-name -i busybox:1.37 -n ml-foundation-research-prod -- true",),
-    "job suspend": ("job suspend a-training-with-a-long-name a-sweep -n ml",),
+    "run": ("run a-hello-with-a-long-name -i busybox:1.37 -n ml-foundation-research-prod -- true",),
+    "suspend": ("suspend a-training-with-a-long-name a-sweep -n ml",),
     "hold": ("hold job/a-training-with-a-long-name vcjob/a-sweep -n ml", "hold a-sweep -n ml"),
     "unhold": ("unhold vcjob/a-training-with-a-long-name -n ml",),
     "queue hold": (f"queue hold {TEAM} --reason 'the file system moves'",),
     "queue unhold": (f"queue unhold {TEAM}",),
-    "job resume": ("job resume a-training-with-a-long-name -n ml",),
-    "job delete": ("job delete a-training-with-a-long-name -n ml",),
+    "resume": ("resume a-training-with-a-long-name -n ml",),
+    "cancel": ("cancel a-training-with-a-long-name -n ml", "cancel nothing -n ml"),
     "queue create": ("queue create a-new-queue-of-a-team --deserved gpu=32 --parent nowhere", "queue create"),
     "queue pause": (f"queue pause {TEAM} --reason 'maintenance of the second row until noon'",),
     "queue resume": (f"queue resume {TEAM}",),
@@ -89,7 +89,7 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
     "queue delete": (f"queue delete {TEAM} --yes",),
 }
 #: Those that print what others have said, or only where they serve.
-NOT_HERE: Final = {"job logs", "page"}
+NOT_HERE: Final = {"logs", "page"}
 
 
 class Long(LongNames):

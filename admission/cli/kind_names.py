@@ -1,0 +1,80 @@
+"""Kinds as users type them, and what those mean whose objects do not wait themselves."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from queues.kind_names import BUILT_IN
+
+if TYPE_CHECKING:
+    from admission.cli.access.object_forms import KindSpec
+
+#: Other names that kubectl knows for kinds.
+_SHORT: Final = {
+    "jobs.batch.volcano.sh": "vcjob",
+    "job.batch": "job",
+    "jobs.batch": "job",
+    "pg": "podgroup",
+    "po": "pod",
+    "deploy": "deployment",
+    "sts": "statefulset",
+    "rs": "replicaset",
+    "cj": "cronjob",
+}
+_SCALED: Final = ("deployment", "replicaset", "statefulset")
+#: Kinds of Kubernetes whose pods wait.
+_OF_PODS: Final = (
+    "its pods wait, `kubectl muster pending --pods` names them; together as podgroup/podgroup-{kind}-{name}"
+)
+#: What does it for them, by verb and kind; a kind that is not named here has only the sentence above.
+_DONE_BY: Final = {
+    "cancel": dict.fromkeys((*_SCALED, "cronjob"), "`kubectl delete {it}` removes it"),
+    "logs": dict.fromkeys(_SCALED, "`kubectl logs {kind}/{name} -n {namespace} --all-pods` shows its logs"),
+    "suspend": {
+        **dict.fromkeys(_SCALED, "`kubectl scale {it} --replicas=0` takes its pods away"),
+        "cronjob": '`kubectl patch {it} -p \'{{"spec":{{"suspend":true}}}}\'` makes no more Jobs',
+    },
+    "resume": {
+        **dict.fromkeys(_SCALED, "`kubectl scale {it} --replicas=N` makes N pods again"),
+        "cronjob": '`kubectl patch {it} -p \'{{"spec":{{"suspend":false}}}}\'` makes Jobs again',
+    },
+}
+
+
+def kind_named(named: str, name: str, *, verb: str = "", namespace: str = "NAMESPACE") -> str:
+    """The kind that a name of kubectl means, of the workload ``name``. Raises UsageError: its parts are what waits.
+
+    ``verb``: what the user wants done, for what does it then.
+    """
+    found = _SHORT.get(named.lower(), named.lower())
+    kind = _SHORT.get(found.removesuffix("s"), found.removesuffix("s"))
+    if kind in BUILT_IN:
+        return kind
+    waits = _OF_PODS if kind in _SCALED else _passed_on(kind)
+    if waits:
+        names = {"kind": kind, "name": name, "namespace": namespace, "it": f"{kind} {name} -n {namespace}"}
+        said = [each.format_map(names) for each in (waits, _DONE_BY.get(verb, {}).get(kind)) if each]
+        raise click.UsageError(f"{named!r} is no kind of workload: {'. '.join(said)}.")
+    return kind
+
+
+def _passed_on(kind: str) -> str:
+    """What waits of a kind whose objects hand their queue on; "": it is none."""
+    for each in shipped_kinds():
+        if each.passes_on and each.resource.kind.lower() == kind:
+            return f"{each.waits_as.partition('. ')[0]}. `kubectl muster pending` names what waits"
+    return ""
+
+
+def shipped_kinds() -> "Iterator[KindSpec]":
+    """Kinds of other projects, read from their documents without what only the server needs of them."""
+    from importlib.resources import files
+
+    import msgspec
+
+    from admission.cli.access.object_forms import KindDocument
+
+    for file in files("queues.api").joinpath("kinds").iterdir():
+        if file.name.endswith(".yaml"):
+            yield msgspec.yaml.decode(file.read_bytes(), type=KindDocument).spec

@@ -1,0 +1,223 @@
+"""Verbs on workloads: which object they find by KIND/NAME or NAME, what they ask for, and what does it for others."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from queues.api.api_resources import (
+    COMMANDS,
+    DEPLOYMENTS,
+    JOBS,
+    POD_GROUPS,
+    PODS,
+    VOLCANO_JOBS,
+    WORKLOAD_KINDS,
+    ApiResource,
+)
+from tests.fakes.fake_api_server import FakeApiServer, refusal
+from tests.fakes.plugin import Asking, Plugin
+
+JOBSETS = ApiResource("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet")
+TRAININGS = ApiResource("example.com/v1", "trainings", "Training")
+
+
+class Cluster(FakeApiServer):
+    """An API server that may refuse to show one object."""
+
+    forbidden = ""
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if request.path == self.forbidden:
+            return refusal(403, "jobs is forbidden", "Forbidden")
+        return await super()._handle(request)
+
+
+def add(server: FakeApiServer, resource: ApiResource, name: str, owner: str = "", **more: Any) -> None:
+    """An object of namespace ml. ``owner``: KIND/NAME of what makes it."""
+    kind, _, of = owner.partition("/")
+    metadata = {"ownerReferences": [{"kind": kind, "name": of, "controller": True}]} if owner else {}
+    document = {"metadata": {"name": name, "namespace": "ml", "uid": f"u-{name}", **metadata}, "spec": more}
+    server.objects[resource.path("ml")]["", name] = document
+
+
+def changes(server: FakeApiServer) -> list[tuple[str, str]]:
+    """Requests that changed something."""
+    return [(each.verb, each.path) for each in server.requests if each.verb != "LIST"]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Cluster]:
+    """Each kind once; ``twice`` is a Job and a Volcano Job."""
+    server = Cluster()
+    groups = {"groups": [{"name": name} for name in ("jobset.x-k8s.io", "example.com")]}
+    server.objects[""]["", "apis"] = groups
+    tasks = [{"name": "master"}, {"name": "worker"}]
+    for resource, name in (
+        *((VOLCANO_JOBS, "train"), (VOLCANO_JOBS, "twice"), (JOBS, "sweep"), (JOBS, "twice")),
+        *((JOBSETS, "set"), (PODS, "shell"), (POD_GROUPS, "group"), (DEPLOYMENTS, "web")),
+        (TRAININGS, "tune"),
+    ):
+        add(server, resource, name, tasks=tasks if resource is VOLCANO_JOBS else ())
+    add(server, JOBS, "set-0", "JobSet/set")
+    add(server, JOBS, "nightly-1", "CronJob/nightly")
+    said = {"apiVersion": TRAININGS.api_version, "plural": TRAININGS.plural, "kind": TRAININGS.kind}
+    added = {"metadata": {"name": "training"}, "spec": {"resource": said, "nameLabels": ["example.com/job"]}}
+    server.objects[WORKLOAD_KINDS.path()]["", "training"] = added
+    async with server:
+        yield server
+
+
+@pytest.fixture
+def ask(plugin: Plugin, server: Cluster) -> Asking:
+    """A kubectl prints what it is called with."""
+    kubectl = plugin.folder / "bin/kubectl"
+    kubectl.parent.mkdir()
+    kubectl.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
+    kubectl.chmod(0o755)
+    plugin.monkeypatch.setenv("PATH", f"{kubectl.parent}:/bin:/usr/bin")
+    plugin.monkeypatch.setenv("COLUMNS", "400")
+    asked = plugin.at(server)
+
+    async def in_ml(line: str) -> Any:
+        words = line.split()
+        return await asked(words[0], "-n", "ml", *words[1:])
+
+    return in_ml
+
+
+@pytest.mark.parametrize(
+    ("named", "kind", "resource"),
+    [
+        ("train", "vcjob", VOLCANO_JOBS),
+        ("jobs.batch.volcano.sh/train", "vcjob", VOLCANO_JOBS),
+        ("sweep", "job", JOBS),
+        ("jobs/sweep", "job", JOBS),
+        ("nightly-1", "job", JOBS),
+        ("set", "jobset", JOBSETS),
+        ("JobSet/set", "jobset", JOBSETS),
+        ("tune", "training", TRAININGS),
+        ("training/tune", "training", TRAININGS),
+        ("shell", "pod", PODS),
+        ("po/shell", "pod", PODS),
+    ],
+)
+async def test_a_workload_of_any_kind_is_cancelled_by_kind_and_name_or_by_its_name(
+    ask: Asking, server: Cluster, named: str, kind: str, resource: ApiResource
+) -> None:
+    name = named.rpartition("/")[2]
+    assert await ask(f"cancel {named}") == (0, f"{kind}/{name} is cancelled\n", "")
+    assert changes(server) == [("DELETE", resource.path("ml", name))]
+    assert server.requests[-1].query == {"propagationPolicy": "Background"}
+
+
+@pytest.mark.parametrize("verb", ["cancel", "suspend", "resume", "hold", "unhold", "logs"])
+async def test_of_a_name_of_several_all_are_listed_and_nothing_is_done(
+    ask: Asking, server: Cluster, verb: str
+) -> None:
+    code, out, err = await ask(f"{verb} twice" if verb == "logs" else f"{verb} sweep twice")
+    assert (code, out, changes(server)) == (1, "", [])
+    assert "Nothing was changed: twice is the name of vcjob/twice, job/twice." in err
+    assert f"Say which: `kubectl muster {verb} vcjob/twice -n ml`." in err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("suspend shell", "suspend is not for a pod: `kubectl muster hold pod/shell -n ml` keeps it from"),
+        ("resume podgroup/group", "`kubectl muster unhold podgroup/group -n ml` lets it be admitted again"),
+        ("cancel group", "cancel is not for a podgroup: its pods would stay: remove what makes them."),
+        ("cancel web", "'Deployment' is no kind of workload. its pods wait, `kubectl muster pending --pods` names"),
+        ("cancel deploy/web", "`kubectl delete deployment web -n ml` removes it"),
+        ("suspend deployments/web", "`kubectl scale deployment web -n ml --replicas=0` takes its pods away"),
+        ("resume cronjob/night", "`kubectl patch cronjob night -n ml -p "),
+        ("logs deployment/web", "`kubectl logs deployment/web -n ml --all-pods` shows its logs"),
+        ("hold deployment/web", "together as podgroup/podgroup-deployment-web."),
+        ("cancel set-0", "Nothing was changed: job/set-0 is a part of jobset/set, which would make it again"),
+        ("suspend set-0", "`kubectl muster suspend jobset/set -n ml` is about all of it"),
+        ("logs group", "logs is not for a podgroup: `kubectl get pods -n ml` lists pods"),
+        ("logs sweep -t worker", "job/sweep has no tasks: those are of Volcano Jobs."),
+        ("logs train -t workers", "vcjob/train has no task workers. It has: master, worker."),
+        ("cancel service/x", "'service' is no kind of workload. Expected one of "),
+        ("cancel gone", "There is no workload gone in namespace ml.\n`kubectl muster jobs -n ml` lists"),
+        ("hold vcjob/gone", 'Looking for vcjob/gone: jobs "gone" not found'),
+        ("hold job/", "expected KIND/NAME or NAME"),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_done_says_what_does_it(
+    ask: Asking, server: Cluster, line: str, said: str
+) -> None:
+    code, out, err = await ask(line)
+    assert (code in (1, 2), out, changes(server)) == (True, "", [])
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("line", "done", "wish"),
+    [
+        ("suspend sweep", "job/sweep is being suspended", "suspended"),
+        ("suspend jobset/set", "jobset/set is being suspended", "suspended"),
+        ("resume sweep", "job/sweep is being resumed", "false"),
+        ("hold jobs/sweep", "job/sweep is on hold; what runs of it goes on", "true"),
+        ("hold train", "vcjob/train is on hold; what runs of it goes on", "true"),
+        ("unhold pod/shell", "pod/shell is not on hold any more", "false"),
+    ],
+)
+async def test_a_wish_is_an_annotation(ask: Asking, server: Cluster, line: str, done: str, wish: str) -> None:
+    assert await ask(line) == (0, f"{done}\n", "")
+    assert server.requests[-1].verb == "PATCH"
+    assert server.requests[-1].body == {"metadata": {"annotations": {"muster.dev/hold": wish}}}
+
+
+@pytest.mark.parametrize(("verb", "action"), [("suspend", "AbortJob"), ("resume", "ResumeJob")])
+async def test_a_volcano_job_is_suspended_and_resumed_by_a_command(
+    ask: Asking, server: Cluster, verb: str, action: str
+) -> None:
+    assert (await ask(f"{verb} train")).code == 0
+    assert changes(server) == [("POST", COMMANDS.path("ml"))]
+    body = server.requests[-1].body
+    assert (body["action"], body["target"]["uid"]) == (action, "u-train")
+
+
+async def test_logs_are_those_of_all_pods_and_containers_each_line_with_its_pod(
+    server: Cluster, ask: Asking
+) -> None:
+    assert await ask("logs shell --tail 5") == (
+        3,
+        "logs -n ml shell --prefix --all-containers --tail=5\n",
+        "",
+    )
+    await server.remove(PODS.path("ml"), "shell")
+    assert await ask("logs train") == (
+        1,
+        "",
+        "vcjob/train has no pods now; `kubectl muster explain vcjob/train -n ml` tells why.\n",
+    )
+    for index in range(3):
+        await server.put(PODS.path("ml"), {"metadata": {"name": f"pod-{index}", "namespace": "ml"}})
+    for named, label in (
+        ("train", "volcano.sh/job-name=train"),
+        ("sweep", "batch.kubernetes.io/job-name=sweep"),
+        ("set", "jobset.sigs.k8s.io/jobset-name=set"),
+        ("tune", "example.com/job=tune"),
+    ):
+        out = f"logs -n ml -l {label} --max-log-requests=3 --prefix --all-containers --tail=-1\n"
+        assert await ask(f"logs {named}") == (3, out, "")
+    _, out, _ = await ask("logs train -t worker -c main -f")
+    assert "-l volcano.sh/job-name=train,volcano.sh/task-spec=worker " in out
+    assert out.endswith("-c main --tail=-1 -f\n")
+
+
+async def test_logs_without_kubectl_are_one_sentence(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert await ask("logs shell") == (1, "", "Error: Running kubectl logs: there is no kubectl on PATH.\n")
+
+
+async def test_a_kind_that_the_user_may_not_read_is_as_if_it_had_no_object(
+    ask: Asking, server: Cluster
+) -> None:
+    """KIND/NAME says which right is missing."""
+    server.forbidden = JOBS.path("ml", "twice")
+    assert (await ask("hold twice")).out == "vcjob/twice is on hold; what runs of it goes on\n"
+    assert "Looking for job/twice: " in (await ask("hold job/twice")).err
