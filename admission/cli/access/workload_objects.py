@@ -12,7 +12,7 @@ import click
 
 from admission.cli.access.object_forms import KindDocument
 from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, listed, path_of, send
-from admission.cli.access.requests import Route, ask
+from admission.cli.access.requests import Route, ask, pages
 from admission.cli.command_line import CommandFailed
 from admission.cli.kind_names import kind_named
 from queues.api.api_resources import (
@@ -122,7 +122,24 @@ def labelled_workloads(route: Route, namespace: str, selector: str) -> list[Work
         documents = listed(route, kind.resource, dict, namespace=namespace, labelSelector=selector) or ()
         return [WorkloadObject(kind, namespace, each) for each in documents]
 
-    return [each for some in _of_each_kind(route, with_labels) for each in some if not each.maker]
+    found = [each for some in _of_each_kind(route, with_labels) for each in some if not each.maker]
+    return [each for each in found if ("cancel", each.kind.resource) not in _CANNOT]
+
+
+def workloads_of_user(route: Route, namespace: str) -> list[WorkloadObject]:
+    """The objects that the user created, as Muster knows them, that have not ended and that nothing would make again.
+
+    Raises CommandFailed.
+    """
+    from queues.read_api.bodies import WorkloadList
+
+    items = pages(route, "workloads", WorkloadList, {"namespace": namespace, "mine": "true"}).items
+    kinds = {name: kind_of(route, name) for name in {one.kind for one in items}}
+    return [
+        WorkloadObject(kinds[one.kind], namespace, {"metadata": {"name": one.name, "uid": one.uid}})
+        for one in items
+        if not one.gone and one.owner is None and ("cancel", kinds[one.kind].resource) not in _CANNOT
+    ]
 
 
 def _find(route: Route, namespace: str, text: str, verb: str) -> WorkloadObject:

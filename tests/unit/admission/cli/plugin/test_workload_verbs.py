@@ -16,7 +16,8 @@ from queues.api.api_resources import (
     WORKLOAD_KINDS,
     ApiResource,
 )
-from tests.fakes.fake_api_server import FakeApiServer, refusal
+from tests.fakes.fake_api_server import FakeApiServer, answers, refusal
+from tests.fakes.fake_reader import FakeReader
 from tests.fakes.plugin import Asking, Plugin
 
 JOBSETS = ApiResource("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet")
@@ -109,7 +110,8 @@ async def test_a_workload_of_any_kind_is_cancelled_by_kind_and_name_or_by_its_na
     name = named.rpartition("/")[2]
     assert await ask(f"cancel {named}") == (0, f"{kind}/{name} is cancelled\n", "")
     assert changes(server) == [("DELETE", resource.path("ml", name))]
-    assert server.requests[-1].query == {"propagationPolicy": "Background"}
+    body = server.requests[-1].body
+    assert (body["propagationPolicy"], body["preconditions"]) == ("Background", {"uid": f"u-{name}"})
 
 
 @pytest.mark.parametrize("verb", ["cancel", "suspend", "resume", "hold", "unhold", "logs"])
@@ -221,3 +223,62 @@ async def test_a_kind_that_the_user_may_not_read_is_as_if_it_had_no_object(
     server.forbidden = JOBS.path("ml", "twice")
     assert (await ask("hold twice")).out == "vcjob/twice is on hold; what runs of it goes on\n"
     assert "Looking for job/twice: " in (await ask("hold job/twice")).err
+
+
+# -- cancel: several at a time ---------------------------------------------------------------------------------
+
+
+async def test_several_are_cancelled_after_a_question(
+    ask: Asking, server: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = "cancel train job/sweep train"
+    code, out, err = await ask(several)
+    assert (code, out, changes(server)) == (1, "", [])
+    assert err == (
+        "vcjob/train\njob/sweep\n"
+        "Error: Nothing was changed, as there is no terminal to ask at.\nSay --yes to go on.\n"
+    )
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("click.confirm", lambda question, **_: questions.append(question))
+    questions: list[str] = []
+    assert "Nothing was changed." in (await ask(several)).err
+    assert (questions, changes(server)) == (["Cancel these 2 workloads of namespace ml?"], [])
+
+    assert await ask(f"{several} --yes") == (0, "vcjob/train is cancelled\njob/sweep is cancelled\n", "")
+    assert len(changes(server)) == 2
+
+
+async def test_one_that_is_gone_meanwhile_keeps_no_other(ask: Asking, server: Cluster) -> None:
+    server.once("DELETE", answers(404, 'jobs "train" not found'))
+    code, out, err = await ask("cancel train sweep --yes")
+    assert (code, out) == (1, "job/sweep is cancelled\n")
+    assert 'Cancelling vcjob/train: jobs "train" not found' in err
+
+
+async def test_those_with_labels_are_cancelled_but_parts_and_groups_are_not(
+    ask: Asking, server: Cluster
+) -> None:
+    """The fake lists all objects, whatever their labels."""
+    code, out, _ = await ask("cancel -l sweep=7 --yes")
+    gone = ["vcjob/train", "vcjob/twice", "job/nightly-1", "job/sweep", "job/twice", "pod/shell"]
+    gone += ["jobset/set", "training/tune"]
+    assert (code, out) == (0, "".join(f"{each} is cancelled\n" for each in gone))
+    lists = {each.query.get("labelSelector") for each in server.requests if each.path == JOBS.path("ml")}
+    assert lists == {"sweep=7"}
+
+
+async def test_ones_own_are_cancelled(plugin: Plugin, server: Cluster) -> None:
+    plugin.monkeypatch.setenv("MUSTER_TOKEN", "ada@example.com")
+    async with plugin.served(FakeReader(), server=server) as ask:
+        code, out, err = await ask("cancel --mine -n ml --yes")
+        assert (code, out, err) == (0, "vcjob/bert is cancelled\nvcjob/llama-pretrain is cancelled\n", "")
+        plugin.monkeypatch.setenv("MUSTER_TOKEN", "nobody@example.com")
+        said = "No workload in namespace ml is so; nothing was changed.\n"
+        assert await ask("cancel --mine -n ml") == (0, "", said)
+
+
+@pytest.mark.parametrize("words", ["", "train --mine", "-l a=b --mine"])
+async def test_it_is_said_in_one_way_what_is_cancelled(ask: Asking, server: Cluster, words: str) -> None:
+    code, _, err = await ask(f"cancel {words}")
+    assert (code, server.requests) == (2, [])
+    assert "Expected names, -l SELECTOR or --mine: one of the three." in err

@@ -80,7 +80,11 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
     "queue hold": (f"queue hold {TEAM} --reason 'the file system moves'",),
     "queue unhold": (f"queue unhold {TEAM}",),
     "resume": ("resume a-training-with-a-long-name -n ml",),
-    "cancel": ("cancel a-training-with-a-long-name -n ml", "cancel nothing -n ml"),
+    "cancel": (
+        "cancel a-training-with-a-long-name -n ml",
+        "cancel nothing -n ml",
+        "cancel a-sweep a-training-with-a-long-name -n ml",
+    ),
     "queue create": ("queue create a-new-queue-of-a-team --deserved gpu=32 --parent nowhere", "queue create"),
     "queue pause": (f"queue pause {TEAM} --reason 'maintenance of the second row until noon'",),
     "queue resume": (f"queue resume {TEAM}",),
