@@ -8,7 +8,7 @@ Commands are imported when one of them is called: a call does not wait for the o
 
 import os
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
@@ -92,19 +92,34 @@ def complain(message: str) -> None:
 class CommandGroup(click.Group):
     """A group that says what does what an unknown command was to do, and ends the help of each with its examples."""
 
-    def __init__(self, *given: Any, places: tuple[str, ...] = (), **more: Any) -> None:
-        """``places``: ``module:name`` of commands that are imported when one is called, in the order of the docs."""
+    def __init__(self, *given: Any, package: str = "", places: Mapping[str, str] = {}, **more: Any) -> None:
+        """``places``: commands that are imported when one is called, by their heading in the help, in the order in
+        which people need them. ``module:name`` in ``package``; a module alone has the command of its name."""
         super().__init__(*given, **more)
-        self._places = {place.rpartition(":")[2].rstrip("_"): place for place in places}
+        self._package = package
+        self._places: dict[str, tuple[str, str]] = {}
+        self._headings: dict[str, list[str]] = {}
+        for heading, words in places.items():
+            for module, _, name in (word.partition(":") for word in words.split()):
+                attribute = name or module.rpartition(".")[2]
+                self._places[attribute.rstrip("_")] = module, attribute
+                self._headings.setdefault(heading, []).append(attribute.rstrip("_"))
 
     @property
     def names(self) -> list[str]:
         """The names of its commands, none of them imported for that."""
-        return list({**self._places, **self._own})
+        return list(dict.fromkeys((*self._places, *self._own)))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names, in the order of the alphabet."""
-        return sorted(self.commands)
+        """Their names, in the order in which people need them."""
+        return self.names
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Add the commands to the help, below their headings."""
+        commands = self.commands
+        for heading, names in (self._headings or {"Commands": self.names}).items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, commands[name].get_short_help_str(80)) for name in names])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name. None if there is none."""
@@ -117,8 +132,8 @@ class CommandGroup(click.Group):
     def loaded(self, name: str) -> click.Command | None:
         """The command of that name, imported now if it was not. None if there is none."""
         if name in self._places and name not in self._own:
-            module, _, attribute = self._places[name].partition(":")
-            self._own[name] = getattr(import_module(module), attribute)
+            module, attribute = self._places[name]
+            self._own[name] = getattr(import_module(f"{self._package}.{module}"), attribute)
         return self._own.get(name)
 
     @property
@@ -143,8 +158,6 @@ class CommandGroup(click.Group):
         except click.NoSuchOption:
             raise
         except click.UsageError as error:
-            from admission.cli.unknown_commands import unknown_command
-
             raise click.UsageError(unknown_command(ctx.command_path, args, self.names), ctx) from error
 
 
@@ -155,3 +168,46 @@ def _format_examples(
 
     command.epilog = epilog_of(full_name)
     type(command).format_epilog(command, context, formatter)
+
+
+#: Groups of commands after which users write the name of a queue, and the command that shows it.
+_SHOWN_BY: Final = {"queue": "kubectl muster queues", "quota": "kubectl muster quota show"}
+
+
+def instead_of() -> dict[str, dict[str, str]]:
+    """What to use instead of commands that there are not, by program, and by what is typed after it: habits of Slurm,
+    LSF, Volcano and kubectl, and what was taken out."""
+    import tomllib
+    from importlib.resources import files
+
+    text = files("admission.cli").joinpath("unknown_commands.toml").read_text(encoding="utf-8")
+    return {
+        program: {called: text for words, text in rows.items() for called in words.split(", ")}
+        for program, rows in tomllib.loads(text).items()
+    }
+
+
+def unknown_command(path: str, words: Sequence[str], known: Sequence[str]) -> str:
+    """The sentence. ``path``: how the group is called that the first of ``words`` was looked for in; ``known``:
+    its commands."""
+    from difflib import get_close_matches
+
+    from admission.cli.kubectl_muster import kubectl_muster
+    from admission.cli.muster import muster
+
+    program, other = ("kubectl muster", muster) if path.startswith("kubectl") else ("muster", kubectl_muster)
+    group, word = path.removeprefix(program).strip(), words[0]
+    by_habit = instead_of()[program]
+    both = " ".join(words[:2])
+    called = both if not group and both in by_habit else f"{group} {word}".strip()
+    if (instead := by_habit.get(called)) is not None:
+        pass
+    elif alike := get_close_matches(word, known, n=2, cutoff=0.7):
+        instead = f"did you mean {' or '.join(f'{path} {each}' for each in alike)}?"
+    elif not group and word in other.names:
+        instead = f"it is {'muster' if other is muster else 'kubectl muster'} {word}"
+    else:
+        instead = f"{path} --help lists those there are"
+        if (shown := _SHOWN_BY.get(group)) is not None:
+            instead += f"; if {word} is a queue, {shown} {word} shows it"
+    return f'muster has no command "{called}": {instead}' + ("" if instead.endswith("?") else ".")

@@ -8,45 +8,27 @@ import click
 from admission.cli.command_line import CommandGroup, finish
 from admission.cli.options import route_before
 
-#: Where each command is. Only the one that is called is imported.
-_PLACES: Final = (
-    "admission.cli.plugin.jobs:jobs",
-    "admission.cli.plugin.pending:pending",
-    "admission.cli.plugin.explain:explain",
-    "admission.cli.plugin.events:events",
-    "admission.cli.plugin.who:who",
-    "admission.cli.plugin.queues:queues",
-    "admission.cli.plugin.quota:quota",
-    "admission.cli.plugin.nodes:nodes",
-    "admission.cli.plugin.page:page",
-    "admission.cli.plugin.usage:usage",
-    "admission.cli.plugin.reserve:reserve",
-    "admission.cli.plugin.reservations:reservations",
-    "admission.cli.plugin.reserve:drain",
-    "admission.cli.plugin.reserve:undrain",
-    "admission.cli.plugin.run:run",
-    "admission.cli.plugin.logs:logs",
-    "admission.cli.plugin.cancel:cancel",
-    "admission.cli.plugin.hold:suspend",
-    "admission.cli.plugin.hold:resume",
-    "admission.cli.plugin.hold:hold",
-    "admission.cli.plugin.hold:unhold",
-    "admission.cli.plugin.queue:queue",
-    "admission.cli.plugin.try_objects:try_",
-    "admission.cli.plugin.version:version",
-)
+#: Where each command is, in the order of the help. Only the one that is called is imported.
+_PLACES: Final = {
+    "See": "plugin.pending plugin.explain plugin.jobs plugin.queues plugin.nodes plugin.logs plugin.events plugin.who"
+    " plugin.usage plugin.reservations plugin.page plugin.version",
+    "Submit": "plugin.run commands.check plugin.try_objects:try_",
+    "Change": "plugin.cancel plugin.hold:suspend plugin.hold:resume plugin.hold plugin.hold:unhold",
+    "Administer": "plugin.quota plugin.queue plugin.reserve plugin.reserve:drain plugin.reserve:undrain",
+}
 
 
 @click.group(
     cls=CommandGroup,
+    package="admission.cli",
     places=_PLACES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @route_before
 @click.pass_context
 def kubectl_muster(context: click.Context, /, **given: object) -> None:
-    """Show workloads that wait, run or have ended, and why; users, queues and nodes with GPUs; suspend and resume
-    Jobs, hold workloads back, close and open queues, reserve and drain nodes.
+    """Show why workloads wait, where they run and how they ended; submit, cancel, suspend and hold them; administer
+    queues, quota and nodes with GPUs.
 
     Flags come after the plugin's name: `kubectl muster pending -n team`, not `kubectl -n team muster`.
     """

@@ -8,24 +8,12 @@ import click
 
 from admission.cli.command_line import CommandGroup, finish
 
-_COMMANDS: Final = "admission.cli.commands"
-#: Where each command is. Only the one that is called is imported.
-_PLACES: Final = (
-    f"{_COMMANDS}.run:run",
-    f"{_COMMANDS}.agent:agent",
-    f"{_COMMANDS}.install:install",
-    f"{_COMMANDS}.install:uninstall",
-    f"{_COMMANDS}.kinds:kinds",
-    f"{_COMMANDS}.migrate:migrate",
-    f"{_COMMANDS}.ledger:ledger",
-    f"{_COMMANDS}.crds:crds",
-    f"{_COMMANDS}.check:check",
-    f"{_COMMANDS}.convert:convert",
-    f"{_COMMANDS}.snapshot:snapshot",
-    f"{_COMMANDS}.replay:replay",
-    f"{_COMMANDS}.plugin:plugin",
-    f"{_COMMANDS}.page:page",
-)
+#: Where each command is, in the order of the help. Only the one that is called is imported.
+_PLACES: Final = {
+    "Install": "check convert crds install migrate kinds install:uninstall",
+    "Processes in the cluster": "run agent page",
+    "For maintainers": "ledger plugin snapshot replay",
+}
 
 
 def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -43,6 +31,7 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> No
 
 @click.group(
     cls=CommandGroup,
+    package="admission.cli.commands",
     places=_PLACES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -96,7 +96,7 @@ _BUILT_IN: Final = (
 
 
 def find_workloads(route: Route, namespace: str, names: Iterable[str], verb: str) -> list[WorkloadObject]:
-    """The objects of KIND/NAME or NAME, each once, all of which ``verb`` can be done to.
+    """The objects of KIND/NAME or NAME, each once; ``verb`` can be done to all of them.
 
     Raises CommandFailed if one is not there or its name is that of several, and UsageError.
     """
@@ -178,7 +178,7 @@ def _find(route: Route, namespace: str, text: str, verb: str) -> WorkloadObject:
 
 
 def _hint(route: Route, namespace: str, name: str) -> str:
-    """What Muster knows of a name of which there is no object."""
+    """What Muster knows of a name without an object."""
     from admission.cli.plugin.explain import path_of_workload
 
     try:

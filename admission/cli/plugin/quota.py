@@ -33,17 +33,10 @@ _NOT_FOUND: Final = 404
 T = TypeVar("T")
 
 
-_PLACES: Final = (
-    "admission.cli.plugin.quota_set:set_",
-    "admission.cli.plugin.quota_lend:lend",
-    f"{__name__}:show",
-    f"{__name__}:history",
-)
-
-
 @click.group(
     cls=CommandGroup,
-    places=_PLACES,
+    package="admission.cli.plugin",
+    places={"Commands": "quota:show quota_set:set_ quota_lend:lend quota:history"},
     short_help="Show and change what queues may use, with its history.",
 )
 def quota() -> None:

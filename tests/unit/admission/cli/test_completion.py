@@ -23,7 +23,7 @@ async def offered(*words: str) -> list[str]:
 
 async def test_subcommands_come_first() -> None:
     assert await offered("") == [
-        *("cancel", "drain", "events", "explain", "hold", "jobs", "logs", "nodes"),
+        *("cancel", "check", "drain", "events", "explain", "hold", "jobs", "logs", "nodes"),
         *("page", "pending", "queue", "queues", "quota", "reservations", "reserve", "resume"),
         *("run", "suspend", "try", "undrain", "unhold", "usage", "version", "who"),
     ]

@@ -44,7 +44,12 @@ def test_an_example_is_a_command_line_that_the_command_takes(
 ) -> None:
     words = shlex.split(next(part for part in line.split("|") if part.strip().startswith(name)))
     words = words[: words.index(">")] if ">" in words else words
-    command = next(each.command for each in commands() if each.name == name)
+    command = next(
+        each.command
+        for program, group in PROGRAMS.items()
+        for each in commands_of(group, program)
+        if each.name == name
+    )
     monkeypatch.setattr(command, "callback", lambda **_: 0)
     for parameter in command.params:  # files of an example need not exist here
         if isinstance(parameter.type, click.Path):

@@ -11,13 +11,12 @@ import click
 import pytest
 import yaml
 
-from admission.cli.command_line import finish
+from admission.cli.command_line import CommandGroup, finish, instead_of
 from admission.cli.commands import migrate as migrate_command
 from admission.cli.commands.run import run
 from admission.cli.examples import commands_of
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
-from admission.cli.unknown_commands import instead_of
 from admission.settings import Settings
 from queues.errors import DatabaseUnavailable, MusterError
 
@@ -80,6 +79,31 @@ def test_a_sentence_for_an_unknown_command_names_commands_that_there_are() -> No
             assert f"{program} {called}" not in known
             for named in re.findall(r"(kubectl muster|(?<!kubectl )muster) ([a-z]+)(?: ([a-z]+))?", sentence):
                 assert {" ".join(named[:2]), " ".join(named)} & known, sentence
+
+
+@pytest.mark.parametrize(
+    ("group", "headings", "last"),
+    [
+        (kubectl_muster, ["See:", "Submit:", "Change:", "Administer:"], "undrain"),
+        (muster, ["Install:", "Processes in the cluster:", "For maintainers:"], "replay"),
+    ],
+)
+def test_help_has_the_commands_in_the_order_in_which_people_need_them(
+    group: CommandGroup, headings: list[str], last: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert finish(group, "muster", ["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line in headings] == headings
+    shown = [match[1] for line in lines if (match := re.match(r"  ([a-z]+)  ", line))]
+    assert [name for name in shown if name in group.names] == group.names
+    assert group.names[-1] == last
+
+
+def test_check_is_a_command_of_users_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "queue.yaml"
+    file.write_bytes(HEAVY)
+    assert finish(kubectl_muster, "kubectl muster", ["check", str(file)]) == 1
+    assert "spec.weight: found 'heavy', expected a whole number" in capsys.readouterr().out
 
 
 #: Modules that take longer to import than an answer takes.

@@ -72,6 +72,7 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
         "try --quota team.gpu=8 --quota team.capability.gpu=8",
         "try",
     ),
+    "check": ("check {file}", "check /nowhere/job.yaml"),
     "version": ("version", "version --client"),
     "run": ("run a-hello-with-a-long-name -i busybox:1.37 -n ml-foundation-research-prod -- true",),
     "suspend": ("suspend a-training-with-a-long-name a-sweep -n ml",),
