@@ -6,11 +6,10 @@ They are looked for at the API server: what was made a moment ago is there, and 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from admission.cli.access.object_forms import KindDocument
 from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, listed, path_of, send
 from admission.cli.access.requests import Route, ask, pages
 from admission.cli.command_line import CommandFailed
@@ -27,6 +26,9 @@ from queues.api.api_resources import (
     Document,
 )
 from queues.api.names import JOB_NAME
+
+if TYPE_CHECKING:
+    from admission.cli.access.object_forms import KindDocument
 
 R = TypeVar("R")
 #: Requests at a time: each is a connection of its own.
@@ -218,17 +220,21 @@ def _shipped() -> Iterator[KindOfObjects]:
 
     import msgspec
 
+    from admission.cli.access.object_forms import KindDocument
+
     for file in files("queues.api").joinpath("kinds").iterdir():
         if file.name.endswith(".yaml"):
             yield from _of(msgspec.yaml.decode(file.read_bytes(), type=KindDocument))
 
 
 def _added(route: Route) -> Iterator[KindOfObjects]:
+    from admission.cli.access.object_forms import KindDocument
+
     for document in listed(route, WORKLOAD_KINDS, KindDocument) or ():
         yield from _of(document)
 
 
-def _of(document: KindDocument) -> Iterator[KindOfObjects]:
+def _of(document: "KindDocument") -> Iterator[KindOfObjects]:
     """Nothing of a kind whose objects do not wait themselves."""
     said = document.spec.resource
     if not document.spec.passes_on:

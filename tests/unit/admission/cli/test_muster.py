@@ -128,7 +128,7 @@ COMMAND = "from admission.cli.kubectl_muster import kubectl_muster as group; gro
         *((COMMAND.format(each), SLOW | NOT_FOR_READING) for each in READING),
         *((COMMAND.format(each), {"queues.quota.tree"}) for each in ("nodes", "reservations")),
         *(
-            (COMMAND.format(each), SLOW | {"admission.workloads"})
+            (COMMAND.format(each), SLOW | {"admission.wire", "admission.workloads"})
             for each in ("run", "logs", "cancel", "hold", "resume")
         ),
     ],
