@@ -13,7 +13,7 @@ import click
 from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, listed, path_of, send
 from admission.cli.access.requests import Route, ask, pages
 from admission.cli.command_line import CommandFailed
-from admission.cli.kind_names import kind_named
+from admission.cli.kind_names import kind_named, shipped_kinds
 from queues.api.api_resources import (
     DEPLOYMENTS,
     JOBS,
@@ -25,10 +25,10 @@ from queues.api.api_resources import (
     ApiResource,
     Document,
 )
-from queues.api.names import JOB_NAME
+from queues.api.names import GROUP_ANNOTATION, GROUP_ANNOTATION_VOLCANO, JOB_NAME
 
 if TYPE_CHECKING:
-    from admission.cli.access.object_forms import KindDocument
+    from admission.cli.access.object_forms import KindSpec
 
 R = TypeVar("R")
 #: Requests at a time: each is a connection of its own.
@@ -85,6 +85,21 @@ class WorkloadObject(NamedTuple):
         makers = [one for one in references if one.get("controller") and one["kind"] not in _MAKE_ONCE]
         return f"{makers[0]['kind'].lower()}/{makers[0]['name']}" if makers else ""
 
+    @property
+    def whole(self) -> str:
+        """The PodGroup or Job with which a pod waits; "": it is no pod, or waits by itself."""
+        said = self.document["metadata"].get("annotations") or {}
+        if self.kind.resource is not PODS:
+            return ""
+        if group := said.get(GROUP_ANNOTATION) or said.get(GROUP_ANNOTATION_VOLCANO):
+            return f"podgroup/{group}"
+        kinds = {(JOBS.api_version, JOBS.kind): "job", (VOLCANO_JOBS.api_version, VOLCANO_JOBS.kind): "vcjob"}
+        owners = (
+            one for one in self.document["metadata"].get("ownerReferences") or () if one.get("controller")
+        )
+        owner = next((one for one in owners if (one["apiVersion"], one["kind"]) in kinds), None)
+        return "" if owner is None else f"{kinds[owner['apiVersion'], owner['kind']]}/{owner['name']}"
+
     def __str__(self) -> str:
         return f"{self.kind.name}/{self.name}"
 
@@ -108,6 +123,10 @@ def find_workloads(route: Route, namespace: str, names: Iterable[str], verb: str
         if (instead := _CANNOT.get((verb, each.kind.resource))) is not None:
             said = instead.format(it=f"{each} -n {namespace}", namespace=namespace)
             raise click.UsageError(f"{verb} is not for a {each.kind.name}: {said}.")
+        if verb in ("hold", "unhold") and each.whole:
+            raise click.UsageError(
+                f"{each} waits as a part of {each.whole}, whose annotation counts: name that."
+            )
         if verb in ("cancel", "suspend", "resume") and each.maker:
             raise CommandFailed(
                 found=f"Nothing was changed: {each} is a part of {each.maker}, which would make it again",
@@ -215,28 +234,19 @@ def _of_each_kind(route: Route, function: Callable[[KindOfObjects], R]) -> list[
 
 
 def _shipped() -> Iterator[KindOfObjects]:
-    """Those of other projects, read from their documents without what only the server needs of them."""
-    from importlib.resources import files
-
-    import msgspec
-
-    from admission.cli.access.object_forms import KindDocument
-
-    for file in files("queues.api").joinpath("kinds").iterdir():
-        if file.name.endswith(".yaml"):
-            yield from _of(msgspec.yaml.decode(file.read_bytes(), type=KindDocument))
+    return filter(None, map(_of, shipped_kinds()))
 
 
 def _added(route: Route) -> Iterator[KindOfObjects]:
     from admission.cli.access.object_forms import KindDocument
 
-    for document in listed(route, WORKLOAD_KINDS, KindDocument) or ():
-        yield from _of(document)
+    documents = listed(route, WORKLOAD_KINDS, KindDocument) or ()
+    return filter(None, (_of(document.spec) for document in documents))
 
 
-def _of(document: "KindDocument") -> Iterator[KindOfObjects]:
-    """Nothing of a kind whose objects do not wait themselves."""
-    said = document.spec.resource
-    if not document.spec.passes_on:
-        resource = ApiResource(said.api_version, said.plural, said.kind)
-        yield KindOfObjects(said.kind.lower(), resource, next(iter(document.spec.name_labels or ()), ""))
+def _of(kind: "KindSpec") -> KindOfObjects | None:
+    """None of a kind whose objects do not wait themselves."""
+    said = kind.resource
+    resource = ApiResource(said.api_version, said.plural, said.kind)
+    label = next(iter(kind.name_labels or ()), "")
+    return None if kind.passes_on else KindOfObjects(said.kind.lower(), resource, label)

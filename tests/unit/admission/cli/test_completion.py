@@ -28,7 +28,7 @@ async def test_subcommands_come_first() -> None:
         *("run", "suspend", "try", "undrain", "unhold", "usage", "version", "who"),
     ]
     assert await offered("q") == ["queue", "queues", "quota"]
-    assert await offered("queue", "re") == ["resume", "retry"]
+    assert await offered("queue", "re") == ["resume"]
 
 
 async def test_flags_and_their_choices(golden: Any) -> None:

@@ -130,7 +130,7 @@ async def test_of_a_name_of_several_all_are_listed_and_nothing_is_done(
         ("suspend shell", "suspend is not for a pod: `kubectl muster hold pod/shell -n ml` keeps it from"),
         ("resume podgroup/group", "`kubectl muster unhold podgroup/group -n ml` lets it be admitted again"),
         ("cancel group", "cancel is not for a podgroup: its pods would stay: remove what makes them."),
-        ("cancel web", "'Deployment' is no kind of workload. its pods wait, `kubectl muster pending --pods` names"),
+        ("cancel web", "'Deployment' is no kind of workload: its pods wait, `kubectl muster pending --pods` names"),
         ("cancel deploy/web", "`kubectl delete deployment web -n ml` removes it"),
         ("suspend deployments/web", "`kubectl scale deployment web -n ml --replicas=0` takes its pods away"),
         ("resume cronjob/night", "`kubectl patch cronjob night -n ml -p "),
@@ -170,6 +170,37 @@ async def test_a_wish_is_an_annotation(ask: Asking, server: Cluster, line: str, 
     assert await ask(line) == (0, f"{done}\n", "")
     assert server.requests[-1].verb == "PATCH"
     assert server.requests[-1].body == {"metadata": {"annotations": {"muster.dev/hold": wish}}}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "whole"),
+    [
+        ({"annotations": {"scheduling.k8s.io/group-name": "ring"}}, "podgroup/ring"),
+        (
+            {
+                "ownerReferences": [
+                    {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
+                ]
+            },
+            "job/train",
+        ),
+    ],
+)
+async def test_a_pod_that_waits_as_a_part_is_not_held_by_itself(
+    ask: Asking, server: Cluster, metadata: dict[str, Any], whole: str
+) -> None:
+    server.objects[PODS.path("ml")]["", "a"] = {"metadata": {"name": "a", **metadata}}
+    code, _, err = await ask("hold pod/a")
+    assert (code, changes(server)) == (2, [])
+    assert f"pod/a waits as a part of {whole}, whose annotation counts: name that." in err
+
+
+async def test_a_kind_that_is_mistyped_is_named_also_where_the_user_may_not_see_added_ones(
+    ask: Asking, server: Cluster
+) -> None:
+    server.forbidden = WORKLOAD_KINDS.path()
+    code, _, err = await ask("hold jbo/train")
+    assert (code, "'jbo' is no kind of workload. Expected one of" in err) == (2, True)
 
 
 @pytest.mark.parametrize(("verb", "action"), [("suspend", "AbortJob"), ("resume", "ResumeJob")])
