@@ -9,7 +9,7 @@ from admission.cli.access.missing_rights import MissingRight, missing_right
 from admission.cli.access.requests import Route, decoded, request
 from admission.cli.command_line import UNREACHABLE, CommandFailed
 from admission.cli.rendering.terminal import warn
-from queues.api.api_resources import COMMANDS, WORKLOAD_KINDS, ApiResource, Document
+from queues.api.api_resources import COMMANDS, ApiResource, Document
 from queues.errors import UnusableName
 from queues.text_format import printable
 
@@ -122,17 +122,6 @@ def _named(resource: ApiResource, document: Any) -> str:
     metadata = document.get("metadata") if isinstance(document, dict) else None
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return f"{resource.kind} {printable(str(name or '(without a name)'))}"
-
-
-def added_resources(route: Route) -> list[ApiResource]:
-    """Kinds of workloads that administrators have added, as far as the user may read them. Raises CommandFailed, and
-    Refused of an error."""
-    try:
-        found = send(route, "GET", WORKLOAD_KINDS.path(), tried="Reading kinds of workloads")["items"]
-    except ObjectForbidden:  # a member of a namespace
-        return []
-    said = (each["spec"]["resource"] for each in found)
-    return [ApiResource(each["apiVersion"], each["plural"], each["kind"]) for each in said]
 
 
 def listed(

@@ -215,7 +215,7 @@ def _hint(route: Route, namespace: str, name: str) -> str:
 
 def kind_of(route: Route, name: str) -> KindOfObjects:
     """The kind of that name, also one that administrators have added. Raises UsageError: there is none."""
-    for kinds in (lambda: _BUILT_IN, _shipped, lambda: _added(route)):
+    for kinds in (lambda: _BUILT_IN, _shipped, lambda: added_kinds(route)):
         if (kind := next((each for each in kinds() if each.name == name), None)) is not None:
             return kind
     known = ", ".join(sorted(each.name for each in (*_BUILT_IN, *_shipped())))
@@ -228,7 +228,7 @@ def _of_each_kind(route: Route, function: Callable[[KindOfObjects], R]) -> list[
 
     groups = send(route, "GET", "/apis", tried="Asking for the kinds of the cluster").get("groups") or ()
     served = {each["name"] for each in groups}
-    others = [each for each in (*_shipped(), *_added(route)) if each.resource.group in served]
+    others = [each for each in (*_shipped(), *added_kinds(route)) if each.resource.group in served]
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         return list(pool.map(function, (*_BUILT_IN, *others)))
 
@@ -237,7 +237,8 @@ def _shipped() -> Iterator[KindOfObjects]:
     return filter(None, map(_of, shipped_kinds()))
 
 
-def _added(route: Route) -> Iterator[KindOfObjects]:
+def added_kinds(route: Route) -> Iterator[KindOfObjects]:
+    """Those that administrators have added, as far as the user may read them. Raises CommandFailed."""
     from admission.cli.access.object_forms import KindDocument
 
     documents = listed(route, WORKLOAD_KINDS, KindDocument) or ()

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from admission.cli.access.objects import Refused, added_resources, send_with_warnings
+from admission.cli.access.objects import Refused, send_with_warnings
 from admission.cli.access.requests import Route
+from admission.cli.access.workload_objects import added_kinds
 from admission.cli.command_line import CommandFailed
 from queues.api import names
 from queues.api.api_resources import PODS, VOLCANO_JOBS, ApiResource, Document, resource_of
@@ -96,7 +97,8 @@ def workloads_among(documents: Sequence[Document], route: Route) -> Mapping[tupl
     found = {key: support.resource for key, support in known_kinds().by_resource.items()}
     if any(_kind_of(each) not in found and resource_of(*_kind_of(each)) is None for each in documents):
         with suppress(CommandFailed):
-            found |= {(each.api_version, each.kind): each for each in added_resources(route)}
+            added = (each.resource for each in added_kinds(route))
+            found |= {(each.api_version, each.kind): each for each in added}
     return found
 
 

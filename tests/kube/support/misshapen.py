@@ -20,7 +20,6 @@ from queues.api.api_resources import (
     REPLICATION_CONTROLLERS,
     RESERVATIONS,
     STATEFUL_SETS,
-    TRAIN_JOBS,
     VOLCANO_CRON_JOBS,
     VOLCANO_JOBS,
     ApiResource,
@@ -77,7 +76,6 @@ def sound() -> Iterator[tuple[ApiResource, Document]]:
     about = {"kind": "job", "name": "a", "uid": "u"}
     asked = {"check": "c", "answeredBy": "u", "workload": about, "queue": "q"}
     yield CHECK_REQUESTS, {"spec": {**asked, "askedAt": "2030-01-01T00:00:00Z"}}
-    yield TRAIN_JOBS, {"spec": {"suspend": True, "runtimePatches": [{"manager": "a/b"}]}}
     for description in FOREIGN:
         yield description.resource, _of_another_project(description)
 
@@ -126,7 +124,7 @@ def named(resource: ApiResource, document: Document, name: str) -> Document:
 
 def _of_another_project(description: WorkloadKindSpec) -> Document:
     document: Document = {"spec": {}}
-    if not description.passes_on:
+    if not description.passes_on or any(place.own for place in description.passes_on):
         _put(document, description.suspend, True)
     for demand in description.demands:
         if demand.must in ("true", "false"):
@@ -137,6 +135,7 @@ def _of_another_project(description: WorkloadKindSpec) -> Document:
         _put_at(document, templates, inner)
     for place in description.passes_on:
         inner = {}
+        inner |= place.own
         _put(inner, (*place.holder, *place.labels), {"a": "b"})
         _put_at(document, place, inner)
     return document
