@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from admission.apply import Applied
+from admission.engine.memo import QueueBooks
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import QueueFact
 from admission.figures.gang_waits import GangWait
-from admission.figures.queue_metrics import QueueBooks
 from queues.admissions import Admission, AdmissionState
 from queues.plan import Admit, Evict, Plan
 from queues.reason_codes import ReasonCode

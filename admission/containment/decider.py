@@ -15,9 +15,9 @@ from admission.containment.decision_child import DecisionChild
 from admission.containment.decision_thread import LOOKS, DecisionSamples, DecisionThread, DecisionTooLong
 from admission.engine import decide as engine
 from admission.engine.decide import Memo
+from admission.engine.memo import QueueBooks, books_after
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
-from admission.figures.queue_metrics import QueueBooks, books_after
 from admission.turn_report import Decided
 from queues.plan import Plan
 from queues.plugins.guard import PluginFault

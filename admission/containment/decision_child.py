@@ -26,8 +26,8 @@ from admission.containment.child_process import (
 )
 from admission.containment.differences import Outcome, Receiver, Sender
 from admission.engine.decide import Memo, decide
+from admission.engine.memo import books_after
 from admission.engine.snapshot import Snapshot
-from admission.figures.queue_metrics import books_after
 from queues.plugins.guard import PluginFault
 
 

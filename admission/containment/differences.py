@@ -12,10 +12,10 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from admission.engine.memo import QueueBooks
 from admission.engine.nodes.table import NodeTable
 from admission.engine.pending.classes import ClassAnswer, ClassAnswers
 from admission.engine.snapshot import Snapshot
-from admission.figures.queue_metrics import QueueBooks
 from queues.order.policies import LineEntry
 from queues.plan import Plan, Reason
 from queues.quota.decayed_usage import PastUse

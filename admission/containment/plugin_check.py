@@ -9,9 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from admission.containment.child_process import in_child
 from admission.engine.decide import decide
-from admission.engine.memo import Memo
+from admission.engine.memo import Memo, books_after
 from admission.engine.snapshot import Snapshot
-from admission.figures.queue_metrics import books_after
 from admission.figures.quota_figures import quota_figures
 from admission.replay import json_form
 from queues.admissions import AdmissionState

@@ -27,9 +27,10 @@ from queues.order.shares import UserShares
 from queues.plan import Plan
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage
-from queues.quota.queue import Queue
+from queues.quota.queue import ROOT, Queue
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage, UserUse
+from queues.reason_codes import ReasonCode
 from queues.versioned_map import differing, same_rows
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
@@ -272,3 +273,47 @@ def tree_of(
     """The queue tree over what usable nodes can allocate, in all and by flavor. ``before``: an older one."""
     flavors = {flavor: nodes.capacity(flavor) for flavor in sorted(set(nodes.layout.flavors)) if flavor}
     return QueueTree.build(queues, nodes.capacity(), flavors, before=before)
+
+
+# -- amounts of queues, for those who show them --------------------------------------------------------------------
+
+QueueAmounts = Mapping[tuple[QueueName, Account], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueBooks:
+    """Queues as the last turn left them."""
+
+    tree: QueueTree
+    #: What the amounts are worked out from; None if not known.
+    usage: Usage | None = None
+    used: QueueAmounts = field(default_factory=dict)
+    deserved: QueueAmounts = field(default_factory=dict)
+    #: Decayed averages, of queues in which past use counts.
+    past_use: QueueAmounts = field(default_factory=dict)
+    #: Waiting workloads.
+    pending: Mapping[tuple[QueueName, ReasonCode], int] = field(default_factory=dict)
+
+
+def books_after(before: QueueBooks | None, memo: Memo) -> QueueBooks | None:
+    """The amounts of queues after a decision; computed again only where they changed."""
+    usage, tree = memo.usage, memo.tree
+    if usage is None or tree is None:
+        return before
+    is_same_tree = before is not None and tree is before.tree
+    if before is not None and is_same_tree and usage is before.usage:
+        return before
+    deserved = before.deserved if before is not None and is_same_tree else _deserved(tree)
+    used = {(name, account): units for name in tree.paths for account, units in usage.book(name).items()}
+    past_use = {
+        (name, account): units
+        for name in tree.paths
+        if usage.past is not None and (past := usage.past.of_queue(name)) is not None
+        for account, units in past.averages().items()
+    }
+    return QueueBooks(tree=tree, usage=usage, used=used, deserved=deserved, past_use=past_use)
+
+
+def _deserved(tree: QueueTree) -> QueueAmounts:
+    accounts = tree.capabilities[ROOT]
+    return {(name, account): tree.deserved(name, account) for name in tree.paths for account in accounts}

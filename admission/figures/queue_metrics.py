@@ -5,11 +5,10 @@ time.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from admission.engine.memo import Memo
+from admission.engine.memo import QueueBooks
 from admission.engine.snapshot import Snapshot
 from admission.figures.catalogue import BY_NAME
 from admission.figures.cluster_figures import ClusterFigures, ClusterGauge
@@ -18,10 +17,7 @@ from admission.figures.exposition import family, labels_text
 from admission.figures.gang_waits import GangWait, GangWaits
 from admission.figures.quota_figures import Amounts, QuotaFigures, quota_figures
 from queues.quota.accounts import Account
-from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
-from queues.quota.usage import Usage
-from queues.reason_codes import ReasonCode
 from queues.resources import scale
 from queues.workload import QueueName
 
@@ -31,45 +27,6 @@ CLUSTER_KEPT: Final = 10.0
 MOST_UNCOUNTED: Final = 100_000
 
 Line = tuple[str, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueBooks:
-    """Queues as the last turn left them."""
-
-    tree: QueueTree
-    #: What the amounts are worked out from; None if not known.
-    usage: Usage | None = None
-    used: Amounts = field(default_factory=dict)
-    deserved: Amounts = field(default_factory=dict)
-    #: Decayed averages, of queues in which past use counts.
-    past_use: Amounts = field(default_factory=dict)
-    #: Waiting workloads.
-    pending: Mapping[tuple[QueueName, ReasonCode], int] = field(default_factory=dict)
-
-
-def books_after(before: QueueBooks | None, memo: Memo) -> QueueBooks | None:
-    """The amounts of queues after a decision; computed again only where they changed."""
-    usage, tree = memo.usage, memo.tree
-    if usage is None or tree is None:
-        return before
-    is_same_tree = before is not None and tree is before.tree
-    if before is not None and is_same_tree and usage is before.usage:
-        return before
-    deserved = before.deserved if before is not None and is_same_tree else _deserved(tree)
-    used = {(name, account): units for name in tree.paths for account, units in usage.book(name).items()}
-    past_use = {
-        (name, account): units
-        for name in tree.paths
-        if usage.past is not None and (past := usage.past.of_queue(name)) is not None
-        for account, units in past.averages().items()
-    }
-    return QueueBooks(tree=tree, usage=usage, used=used, deserved=deserved, past_use=past_use)
-
-
-def _deserved(tree: QueueTree) -> Amounts:
-    accounts = tree.capabilities[ROOT]
-    return {(name, account): tree.deserved(name, account) for name in tree.paths for account in accounts}
 
 
 class WideMetrics:

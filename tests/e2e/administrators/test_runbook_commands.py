@@ -22,7 +22,6 @@ from tests.unit.deploy.chart_rendering import SECRET, rendered
 OTHERWISE: Final[dict[str, str | None]] = {
     # All commands of a group are meant.
     "kubectl muster": "kubectl muster --help",
-    "muster ledger": "muster ledger --help",
     # Pods have no containers here; what is run in one is run beside it, by `muster ledger show`.
     "kubectl exec -n muster-system deploy/muster -- muster ledger show": None,
     # No metrics-server measures anything here.

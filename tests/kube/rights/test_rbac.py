@@ -105,6 +105,8 @@ PURPOSES: dict[str, list[Ask]] = {
     "tell-kinds": [_patches(_in(api_resources.WORKLOAD_KINDS, subresource="status"))],
     "see-policies": [_at(each.path()) for each in (*api_resources.POLICIES, *api_resources.POLICY_BINDINGS)],
     "see-checks": [*_sees(api_resources.ADMISSION_CHECKS), *_sees(api_resources.CHECK_REQUESTS)],
+    "read-a-check": [_at(_in(api_resources.ADMISSION_CHECKS))],
+    "tell-checks": [_patches(_in(api_resources.ADMISSION_CHECKS, subresource="status"))],
     "ask-checks": [
         _creates(_in(api_resources.CHECK_REQUESTS, name="")),
         _patches(_in(api_resources.CHECK_REQUESTS)),

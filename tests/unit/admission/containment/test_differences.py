@@ -15,10 +15,9 @@ from admission.containment.decision_child import DecisionChild
 from admission.containment.differences import Receiver, Sender
 from admission.containment.made_up_clusters import made_up_clusters
 from admission.engine.decide import decide
-from admission.engine.memo import Memo
+from admission.engine.memo import Memo, books_after
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
-from admission.figures.queue_metrics import books_after
 from admission.replay import json_form
 from queues.plugins.guard import PluginFault
 from queues.versioned_map import VersionedMap

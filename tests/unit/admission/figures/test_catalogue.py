@@ -6,10 +6,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from admission.agent.device_watch import Seen
 from admission.agent.metrics import AgentMetrics, NodeObservation
-from admission.engine.memo import tree_of
+from admission.engine.memo import QueueBooks, tree_of
 from admission.figures.catalogue import AGENT, CONTROLLER, Metric
 from admission.figures.gang_waits import GangWait
-from admission.figures.queue_metrics import QueueBooks
 from admission.kube.watch.informers import InformerState
 from admission.kube.webhook.validity import Validity
 from admission.metrics import LeaderFigures, Metrics, ProcessFigures

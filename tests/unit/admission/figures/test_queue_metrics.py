@@ -5,10 +5,10 @@ from functools import partial
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from admission.engine.memo import tree_of
+from admission.engine.memo import QueueBooks, tree_of
 from admission.engine.snapshot import Snapshot
 from admission.figures.gang_waits import GangWait
-from admission.figures.queue_metrics import QueueBooks, WideMetrics
+from admission.figures.queue_metrics import WideMetrics
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.quota.tree import QueueTree

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from admission.engine.decide import decide
-from admission.engine.memo import Memo
+from admission.engine.memo import Memo, QueueBooks, books_after
 from admission.engine.snapshot import Snapshot
-from admission.figures.queue_metrics import QueueBooks, books_after
 from queues.order.shares import share
 from queues.plan import Plan
 from queues.quota.accounts import Account
