@@ -4,16 +4,14 @@ A turn only leaves a reference here, every few seconds; the sums are made when m
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from queues.quota.accounts import Account
+from admission.engine.memo import QueueAmounts
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.resources import WHOLE
 from queues.workload import NO_FLAVOR, QueueName
-
-Amounts = Mapping[tuple[QueueName, Account], int]
 
 #: Seconds between two states that are kept.
 RESOLUTION: Final = 5.0
@@ -28,8 +26,8 @@ class DeviceState(NamedTuple):
     since: float
     #: None if nothing is known, for another replica leads.
     tree: QueueTree | None
-    used: Amounts
-    deserved: Amounts
+    used: QueueAmounts
+    deserved: QueueAmounts
 
 
 class DeviceSeconds:

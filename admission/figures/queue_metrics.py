@@ -8,14 +8,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from admission.engine.memo import QueueBooks
+from admission.engine.memo import QueueAmounts, QueueBooks
 from admission.engine.snapshot import Snapshot
 from admission.figures.catalogue import BY_NAME
 from admission.figures.cluster_figures import ClusterFigures, ClusterGauge
 from admission.figures.device_seconds import DeviceSeconds, DeviceState
 from admission.figures.exposition import family, labels_text
 from admission.figures.gang_waits import GangWait, GangWaits
-from admission.figures.quota_figures import Amounts, QuotaFigures, quota_figures
+from admission.figures.quota_figures import QuotaFigures, quota_figures
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
 from queues.resources import scale
@@ -103,7 +103,7 @@ class WideMetrics:
         lines = [(labels_text(direction=direction), value) for direction, value in deviations]
         yield _family("muster_fairness_deviation_ratio", lines)
 
-    def _amount_lines(self, tree: QueueTree, amounts: Amounts) -> Iterator[Line]:
+    def _amount_lines(self, tree: QueueTree, amounts: QueueAmounts) -> Iterator[Line]:
         if self._labels is None or self._labels[0] is not tree:
             self._labels = tree, {}
         known = self._labels[1]
@@ -156,7 +156,7 @@ def _scale(resource: str) -> int:
     return found
 
 
-def _amounts(state: QueueBooks, figures: QuotaFigures) -> tuple[tuple[str, Amounts], ...]:
+def _amounts(state: QueueBooks, figures: QuotaFigures) -> tuple[tuple[str, QueueAmounts], ...]:
     return (
         ("used", state.used),
         ("deserved", state.deserved),

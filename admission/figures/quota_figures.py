@@ -4,25 +4,24 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from admission.engine.memo import QueueAmounts
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName
-
-Amounts = Mapping[tuple[QueueName, Account], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaFigures:
     """Amounts in units of ``queues.resources``; those that are 0 are left out."""
 
-    guarantee: Amounts = field(default_factory=dict)
+    guarantee: QueueAmounts = field(default_factory=dict)
     #: Limits of the queues themselves; of ``root``: what usable nodes can allocate.
-    capability: Amounts = field(default_factory=dict)
+    capability: QueueAmounts = field(default_factory=dict)
     #: Use above what the queue deserves.
-    borrowed: Amounts = field(default_factory=dict)
+    borrowed: QueueAmounts = field(default_factory=dict)
     #: What a queue deserves and does not use, as far as its siblings borrow it.
-    lent: Amounts = field(default_factory=dict)
+    lent: QueueAmounts = field(default_factory=dict)
     #: Largest used ÷ deserved over the accounts of a queue that can hold workloads.
     shares: Mapping[QueueName, float] = field(default_factory=dict)
     #: By how much the queue with the smallest share that has pending workloads is below 1.
@@ -32,7 +31,7 @@ class QuotaFigures:
 
 
 def quota_figures(
-    tree: QueueTree, used: Amounts, deserved: Amounts, waiting: Collection[QueueName]
+    tree: QueueTree, used: QueueAmounts, deserved: QueueAmounts, waiting: Collection[QueueName]
 ) -> QuotaFigures:
     """The figures of all queues. ``waiting``: queues with pending workloads."""
     borrowed = {
@@ -55,7 +54,7 @@ def quota_figures(
     )
 
 
-def _entitled(tree: QueueTree, deserved: Amounts, waiting: Collection[QueueName]) -> list[QueueName]:
+def _entitled(tree: QueueTree, deserved: QueueAmounts, waiting: Collection[QueueName]) -> list[QueueName]:
     """Of the queues with pending workloads those that hold them, and deserve some device if the cluster has any."""
     devices = [account for account in tree.capabilities[ROOT] if "/" in account.resource]
     accounts = devices or list(tree.capabilities[ROOT])
@@ -66,11 +65,11 @@ def _entitled(tree: QueueTree, deserved: Amounts, waiting: Collection[QueueName]
     ]
 
 
-def _stated(limits: Mapping[QueueName, Mapping[Account, int]]) -> Amounts:
+def _stated(limits: Mapping[QueueName, Mapping[Account, int]]) -> QueueAmounts:
     return {(queue, account): units for queue, book in limits.items() for account, units in book.items()}
 
 
-def _shares(tree: QueueTree, used: Amounts, deserved: Amounts) -> dict[QueueName, float]:
+def _shares(tree: QueueTree, used: QueueAmounts, deserved: QueueAmounts) -> dict[QueueName, float]:
     shares: dict[QueueName, float] = {}
     for (queue, account), units in used.items():
         due = deserved.get((queue, account), 0)
@@ -80,7 +79,7 @@ def _shares(tree: QueueTree, used: Amounts, deserved: Amounts) -> dict[QueueName
 
 
 def _lent(
-    tree: QueueTree, used: Amounts, deserved: Amounts, borrowed: Amounts
+    tree: QueueTree, used: QueueAmounts, deserved: QueueAmounts, borrowed: QueueAmounts
 ) -> dict[tuple[QueueName, Account], int]:
     """What siblings borrow is lent by those that leave something idle, in proportion to that."""
     taken: defaultdict[tuple[QueueName, Account], int] = defaultdict(int)

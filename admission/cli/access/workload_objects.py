@@ -81,8 +81,7 @@ class WorkloadObject(NamedTuple):
     @property
     def maker(self) -> str:
         """KIND/NAME of what would make it again; "": nothing would."""
-        references = self.document["metadata"].get("ownerReferences") or ()
-        makers = [one for one in references if one.get("controller") and one["kind"] not in _MAKE_ONCE]
+        makers = [one for one in self._controllers() if one["kind"] not in _MAKE_ONCE]
         return f"{makers[0]['kind'].lower()}/{makers[0]['name']}" if makers else ""
 
     @property
@@ -94,11 +93,12 @@ class WorkloadObject(NamedTuple):
         if group := said.get(GROUP_ANNOTATION) or said.get(GROUP_ANNOTATION_VOLCANO):
             return f"podgroup/{group}"
         kinds = {(JOBS.api_version, JOBS.kind): "job", (VOLCANO_JOBS.api_version, VOLCANO_JOBS.kind): "vcjob"}
-        owners = (
-            one for one in self.document["metadata"].get("ownerReferences") or () if one.get("controller")
-        )
-        owner = next((one for one in owners if (one["apiVersion"], one["kind"]) in kinds), None)
+        owner = next((one for one in self._controllers() if (one["apiVersion"], one["kind"]) in kinds), None)
         return "" if owner is None else f"{kinds[owner['apiVersion'], owner['kind']]}/{owner['name']}"
+
+    def _controllers(self) -> Iterator[Document]:
+        references = self.document["metadata"].get("ownerReferences") or ()
+        return (one for one in references if one.get("controller"))
 
     def __str__(self) -> str:
         return f"{self.kind.name}/{self.name}"

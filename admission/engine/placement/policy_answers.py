@@ -31,7 +31,7 @@ def filtered(trial: Trial, workload: Workload, pods: PodSet) -> Mask:
 
 
 def scored(trial: Trial, workload: Workload, pods: PodSet, wished: Amounts | None) -> Amounts:
-    """(N,) scores by the placement of the queue, which has them, below those of preferred affinity (None: no wish)."""
+    """(N,) scores by the placement of the queue, which has them, below those of preferred affinity if there is any."""
     policy = trial.tree.policies(workload.queue).placement
     score = policy.score(_request(workload, pods), _nodes(trial))
     return score if wished is None else wished * (MOST_SCORE + 1) + score
