@@ -325,7 +325,7 @@ async def _delete(client: Client, stored: Document, tell: Tell) -> None:
 
 async def _let_go(client: Client, path: str, within: float | None, tell: Tell) -> None:
     """Wait until Muster has let a WorkloadKind go: it has no finalizer any more, or is gone. ``within``: seconds;
-    None: without end. Raises StillThere."""
+    None for no end. Raises StillThere."""
     told = ""
     try:
         async with asyncio.timeout(within):
