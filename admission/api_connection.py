@@ -133,6 +133,7 @@ class Connection(http.client.HTTPConnection):
         self._name = access.server_name or host
         self._tls = (tls or tls_context(access)) if scheme == "https" else None
         self.default_port = http.client.HTTP_PORT if self._tls is None else http.client.HTTPS_PORT
+        self._answer: http.client.HTTPResponse | None = None
 
     def connect(self) -> None:
         """Connect."""
@@ -150,7 +151,17 @@ class Connection(http.client.HTTPConnection):
         for name, text in (*{**headers, **length}.items(), *self._access.with_token().headers):
             self.putheader(name, text)
         self.endheaders(body)
-        return self.getresponse()
+        self._answer = self.getresponse()
+        return self._answer
+
+    def close(self) -> None:
+        """Close the connection, with an answer that was not read to its end.
+
+        http.client lets go of an answer with which the server ends the connection; its socket would stay open.
+        """
+        super().close()
+        if self._answer is not None:
+            self._answer.close()
 
 
 def _parts(url: str, whose: str) -> tuple[str, str, int]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from admission.engine.snapshot import Rollback
 from admission.facts.admission_checks import AdmissionCheckFact, CheckAnswer, CheckRequestFact
-from queues.admissions import Admission
+from admission.workloads.seats import SeatMap
 from queues.reason_codes import ReasonCode
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, Obstacle
@@ -145,20 +145,20 @@ def to_ask(checks: Sequence[CheckProgress], obstacle: Obstacle | None) -> tuple[
 
 
 def refused_by_checks(
-    checks: Sequence[CheckProgress], open_: Sequence[Admission]
+    checks: Sequence[CheckProgress], open_: Sequence[SeatMap]
 ) -> dict[AdmissionId, Rollback]:
     """Open admissions that end because a check has taken its yes back. None of them, once pods of the gang run.
 
     That is no failure of the workload. What was never asked, or is asked anew, is no answer.
     """
-    if any(each.started for each in open_):
+    if any(place.has_started() for place in open_):
         return {}
     obstacle = awaits_checks(
         [each for each in checks if each.phase not in (CheckPhase.UNKNOWN, CheckPhase.TO_ASK)]
     )
     if obstacle is None:
         return {}
-    return {each.id: Rollback(obstacle.code, obstacle.message, 0) for each in open_}
+    return {place.admission.id: Rollback(obstacle.code, obstacle.message, 0) for place in open_}
 
 
 def next_check_look(checks: Iterable[CheckProgress]) -> int | None:

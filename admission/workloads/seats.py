@@ -37,6 +37,12 @@ class SeatMap:
         seats = range(len(self.admission.seats))
         return [index for index in seats if index not in self.seated and index not in self.admission.ended]
 
+    def has_started(self) -> bool:
+        """Whether the gang runs: by the ledger, or by pods in all its seats that are bound, which it is told next."""
+        held = len(self.admission.holding())
+        bound = sum(pod.node is not None for pod in self.seated.values())
+        return self.admission.started or 0 < held <= bound
+
     def is_by_index(self) -> bool:
         """Whether each pod with a completion index has the seat of that number."""
         seats = self.admission.seats

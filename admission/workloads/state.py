@@ -220,7 +220,7 @@ def _held_state(
         seat_maps=held.seat_maps,
         ended=held.ended or _NOTHING,
         started=tuple(
-            place.admission.id for place in held.open if not place.admission.started and _all_bound(place)
+            place.admission.id for place in held.open if not place.admission.started and place.has_started()
         ),
         evictable=gang.evictable or _NOTHING,
         run_end=gang.end,
@@ -336,7 +336,7 @@ def _gang(held: HeldSeats, now: int, timeouts: Timeouts) -> _Gang:
         **held_by_owner(inputs, held.open),
     }
     if inputs.checks:
-        evictable |= refused_by_checks(inputs.checks, [place.admission for place in held.open])
+        evictable |= refused_by_checks(inputs.checks, held.open)
     return _Gang(readiness, missing, end, evictable)
 
 
@@ -473,8 +473,3 @@ def _over(inputs: WorkloadInputs) -> bool:
 def _next_look(now: int, *times: int | None) -> int | None:
     """The first of these that is still to come."""
     return min((each for each in times if each is not None and each > now), default=None)
-
-
-def _all_bound(place: SeatMap) -> bool:
-    held = len(place.admission.holding())
-    return held > 0 and sum(pod.node is not None for pod in place.seated.values()) >= held

@@ -14,13 +14,12 @@ class AnsweredCheck:
         self.sandbox, self.name = sandbox, f"{sandbox.name}-{suffix}"
         account = {"namespace": sandbox.name, "name": suffix}
         user = f"system:serviceaccount:{sandbox.name}:{suffix}"
-        self._account = Person(sandbox, user, "muster-check-answerer").client()
+        self._account = Person(sandbox, user, "muster-check-answerer")
         document = ADMISSION_CHECKS.document(self.name, spec={"answeredBy": account})
         sandbox.api.create(ADMISSION_CHECKS.path(), document)
 
     def delete(self) -> None:
         """The AdmissionCheck goes."""
-        self._account.close()
         self.sandbox.api.delete(ADMISSION_CHECKS.path(name=self.name))
 
     def requests(self) -> dict[str, Any]:
@@ -38,9 +37,10 @@ class AnsweredCheck:
         """To what was asked about these workloads, once it is asked."""
         self.sandbox.wait(lambda: set(workloads) <= set(self.requests()), f"{workloads} to be asked about")
         asked = self.requests()
-        for name in workloads:
-            meta = asked[name]["metadata"]
-            status = {"answer": answer, "message": message, "observedGeneration": meta["generation"]}
-            self._account.merge(
-                CHECK_REQUESTS.path(self.sandbox.name, meta["name"], "status"), {"status": status}
-            )
+        with self._account.client() as account:
+            for name in workloads:
+                meta = asked[name]["metadata"]
+                status = {"answer": answer, "message": message, "observedGeneration": meta["generation"]}
+                account.merge(
+                    CHECK_REQUESTS.path(self.sandbox.name, meta["name"], "status"), {"status": status}
+                )

@@ -241,28 +241,29 @@ def test_nothing_is_asked_about_work_that_waits_for_something_else() -> None:
 NO = pytest.mark.parametrize("answer", ["Rejected", "Pending", "Retry"])
 
 
-def seated(fact: WorkloadFact, answer: str, *, started: bool) -> World:
-    """A Job that was admitted on a yes, and what the check says now."""
+def seated(fact: WorkloadFact, answer: str, *, bound: bool, told: bool = False) -> World:
+    """A Job that was admitted on a yes, and what the check says now. ``told``: the ledger knows that it has started."""
     asking = world([TEAM, check(), WAITING])
     request = asked(asking)
     facts = [node("n1"), TEAM, check(), fact, shown(request, answer, message="why")]
-    if started:
-        facts += [released("a", "main/0", "n1"), released("b", "main/1", "n1")]
-    return world(facts, [admission(JOB, "n1 n1", started=started)])
+    if bound:
+        facts += [released(name, f"main/{index}", "n1", owner=JOB) for index, name in enumerate("ab")]
+    return world(facts, [admission(JOB, "n1 n1", started=told)])
 
 
 @NO
 def test_a_gang_goes_back_without_a_setback_if_a_yes_is_withdrawn_before_its_pods_start(answer: str) -> None:
-    (rollback,) = seated(RUNNING, answer, started=False).states[JOB].evictable.values()
+    (rollback,) = seated(RUNNING, answer, bound=False).states[JOB].evictable.values()
     code = "CheckRejected" if answer == "Rejected" else "WaitsForCheck"
     assert (rollback.code, rollback.not_before) == (code, 0)
     assert "why" in rollback.message
-    assert not seated(RUNNING, "Ready", started=False).states[JOB].evictable
+    assert not seated(RUNNING, "Ready", bound=False).states[JOB].evictable
 
 
 @NO
-def test_what_runs_goes_on_whatever_a_check_says(answer: str) -> None:
-    found = seated(RUNNING, answer, started=True).states[JOB]
+@pytest.mark.parametrize("told", [False, True], ids=["as the ledger is told next", "as the ledger knows"])
+def test_what_runs_goes_on_whatever_a_check_says(answer: str, told: bool) -> None:
+    found = seated(RUNNING, answer, bound=True, told=told).states[JOB]
     assert (dict(found.evictable), found.workload.obstacle) == ({}, None)
 
 

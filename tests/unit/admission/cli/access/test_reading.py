@@ -4,6 +4,7 @@ import asyncio
 import base64
 import socket
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from admission.web.http import serving
 from deploy.local.certificates import Authority, pair_credentials
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 from tests.tables import with_rows
+from tests.waiting import LIMIT
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +181,17 @@ def test_a_port_is_never_taken_from_an_ipv6_address(url: str, found: tuple[str, 
 def test_an_address_that_cannot_be_read_is_told(url: str) -> None:
     with pytest.raises(UnusableAccess, match="an IPv6 address in brackets"):
         Connection(Access(server=url), timeout=1)
+
+
+def test_a_closed_connection_leaves_no_answer_open_with_which_the_server_ended_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = Connection(Access(server=f"http://127.0.0.1:{server.getsockname()[1]}"), timeout=LIMIT)
+        with ThreadPoolExecutor(1) as other:
+            answer = other.submit(connection.send_request, "GET", "/", headers={})
+            with server.accept()[0] as asked:
+                asked.sendall(
+                    b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab"
+                )
+                assert not answer.result(LIMIT).closed
+                connection.close()
+                assert answer.result().closed
