@@ -142,6 +142,11 @@ def test_a_yes_that_is_withdrawn_before_pods_are_bound_takes_each_kind_back(
     resume_component(idle_scheduler.cluster, "kube-scheduler")
     for name, count in pods.items():
         sandbox.wait_running(name, count)
+    # Muster has seen it, too: its watches of pods and of answers are not in step.
+    of_namespace = "SELECT count(*) FROM admissions WHERE namespace = $1 AND started"
+    sandbox.wait(
+        lambda: sandbox.ledger.ask(of_namespace, sandbox.name) == [(len(pods),)], "all to have started"
+    )
     check.answer("Rejected", *pods, message="too late")
     sandbox.merge("batch/v1 Job", "single", {"spec": {"parallelism": 2, "completions": 2}})
     sandbox.wait_running("single", 2)
