@@ -18,7 +18,7 @@ from admission.forecast.run_times import LONGEST, survival_curve
 from queues.workload import WorkloadKey
 
 #: Seconds that are added to each time before two are compared: a minute more or less is no error.
-_SLACK: Final = 60
+SLACK: Final = 60
 #: Forecasts of one moment that are kept to learn from: all of them miss by much the same.
 _PER_MOMENT: Final = 32
 #: Moments that are learned from, the latest ones.
@@ -44,6 +44,8 @@ class Interval(NamedTuple):
     #: None if it starts later than the simulations went on, or never.
     high: int | None
     never: bool
+    #: Nothing is shown of it: too few runs have ended, or it is too wide (``admission.forecast.trust``).
+    not_yet: bool = False
 
 
 @dataclass(slots=True)
@@ -105,8 +107,8 @@ class Calibration:
         for moment in self._kept:
             for each in moment:
                 seconds, is_over = _seen(each, now)
-                lows.append((log((seconds + _SLACK) / (each.low + _SLACK)), is_over))
-                highs.append((log((seconds + _SLACK) / (each.high + _SLACK)), is_over))
+                lows.append((log((seconds + SLACK) / (each.low + SLACK)), is_over))
+                highs.append((log((seconds + SLACK) / (each.high + SLACK)), is_over))
         low, high = survival_quantile(lows, LOW), survival_quantile(highs, _HIGH_PART)
         return (1.0 if low is None else exp(low)), (None if high is None else exp(high))
 
@@ -134,7 +136,7 @@ def _stretched(raw: RawInterval, low_factor: float, high_factor: float | None) -
 
 
 def _times(seconds: int, factor: float) -> int:
-    return max(0, int((seconds + _SLACK) * factor) - _SLACK)
+    return max(0, int((seconds + SLACK) * factor) - SLACK)
 
 
 def survival_quantile(samples: Iterable[tuple[float, bool]], part: float) -> float | None:

@@ -198,6 +198,10 @@ class RunTimes:
                 groups.setdefault(group, []).append((run.seconds, run.is_over))
         return groups
 
+    @cached_property
+    def _all_ended(self) -> int:
+        return sum(run.is_over for run in self.runs)
+
     def basis(self, likeness: Likeness, declared: int | None = None, ran: int = 0) -> Basis:
         """What the run time of a workload goes by that has run for ``ran`` seconds so far."""
         return Basis.DECLARED if declared is not None else self._closest(likeness, ran)[0]
@@ -214,6 +218,12 @@ class RunTimes:
                 seconds *= 2
             return min(seconds, LONGEST + ran)
         return self._closest(likeness, ran)[1].total(ran, share)
+
+    def ended(self, likeness: Likeness, declared: int | None = None) -> int:
+        """Number of ended runs that the run time of a workload that has not begun goes by; where it declares one, or
+        too little like it has ended, of all."""
+        basis, survival = self._closest(likeness, 0)
+        return self._all_ended if declared is not None or basis is Basis.PRIOR else survival.ended
 
     def median(self, likeness: Likeness, declared: int | None) -> int:
         """Seconds that half of all runs like one that has not begun are over in, or those that it declares."""

@@ -205,6 +205,9 @@ class ExpectedStartBody(Body, frozen=True, kw_only=True):
     latest: str | None
     #: True: as far as can be foreseen nothing that ends or comes lets it start.
     never: bool = False
+    #: True: nothing closer can be said yet. Too few runs have ended, or the interval would be too wide; ``earliest`` is
+    #: then ``computed``.
+    not_yet: bool = False
     #: It should have started by this time in four of five cases, and has not; null: that time is still to come. Then
     #: ``earliest`` is now, and ``latest`` null until there is another forecast.
     overdue_since: str | None = None
@@ -216,6 +219,8 @@ class ExpectedStartBody(Body, frozen=True, kw_only=True):
     run_time: int | None = None
     #: Number of ended runs that the run times of all workloads were learned from.
     runs: int = 0
+    #: Those of them that its own run time goes by; with ``basis`` declared or prior, all.
+    class_runs: int = 0
 
 
 class ExpectedLine(ExpectedStartBody, frozen=True, kw_only=True):

@@ -1,11 +1,13 @@
 """Sentences that once said another thing than the product does, each with what holds it."""
 
 import re
+from operator import mul
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from admission.forecast.trust import SIZES
 from queues.api.reading.user_values import MOST_PODS
 
 #: Page, a part of the sentence, and the test that would fail if it became wrong.
@@ -47,12 +49,19 @@ def test_a_sentence_is_on_its_page_and_its_test_exists(page: str, sentence: str,
 
 def test_how_often_forecasts_hold_is_what_their_table_says() -> None:
     page = Path("docs/explanation/expected-start.md").read_text()
-    held = {
-        row[0].strip(): row[2].strip()
-        for row in (line.strip("|").split("|") for line in page.splitlines() if line.startswith("| "))
-        if len(row) == 7
-    }
+    lines = (line.strip("|").split("|") for line in page.splitlines() if line.startswith("| "))
+    rows = {row[0].strip(): [cell.strip() for cell in row[1:]] for row in lines if len(row) == 7}
+    held = {size: row[1] for size, row in rows.items()}
     whole = held["8 GPUs"]
+    # Those of 2 to 8 GPUs together.
+    weights, parts = zip(
+        *((int(rows[size][0]), int(held[size][:2])) for size in ("2-7 GPUs", "8 GPUs")), strict=True
+    )
+    few = round(sum(map(mul, weights, parts)) / sum(weights))
+    assert [f"{size.held} %" for size in SIZES] == [held["1 GPU"], f"{few} %", held["more"]]
+    assert f"{SIZES[0].held}, {SIZES[1].held} and {SIZES[2].held} % of the intervals held" in " ".join(
+        page.split()
+    )
     readme = " ".join(Path("README.md").read_text().split())
     assert f"held for {held['all']} of the forecasts of recorded weeks, of whole nodes for {whole}" in readme
     assert f"{held['all']} of the forecasts held, of whole nodes {whole}" in page

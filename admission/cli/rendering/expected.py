@@ -4,7 +4,7 @@ from typing import Final
 
 from admission.cli.rendering.terminal import NONE, moment, seconds_between
 from queues.read_api.bodies import ExpectedStartBody
-from queues.text_format import short_duration
+from queues.text_format import counted, short_duration
 
 #: Seconds, letter and the number of seconds from which on an end counts in it, the largest first.
 _UNITS: Final = ((86_400, "d", 2 * 86_400), (3600, "h", 2 * 3600), (60, "m", 120), (1, "s", 0))
@@ -20,34 +20,38 @@ _SOURCES: Final = {
 
 
 def expected_cell(expected: ExpectedStartBody | None, now: str) -> str:
-    """``in 10-40m``; ``in >6h``: later than that; ``overdue 3m``: it should have started; ``unknown``; ``-``: not
-    forecast yet."""
+    """``in 10-40m``; ``within 40m``; ``in >6h``: later than that; ``overdue 3m``: it should have started;
+    ``unknown``; ``-``: not forecast yet."""
     if expected is None:
         return NONE
-    if expected.never:
+    if expected.never or expected.not_yet:
         return UNKNOWN
     if (since := _overdue_since(expected, now)) is not None:
         return f"overdue {short_duration(seconds_between(since, now))}"
     low = seconds_between(now, expected.earliest)
     if expected.latest is None:
         return f"in >{short_duration(low)}" if low >= 60 else UNKNOWN
-    return f"in {_interval(low, max(low, seconds_between(now, expected.latest)))}"
+    return _interval(low, max(low, seconds_between(now, expected.latest)))
 
 
 def _interval(low: int, high: int) -> str:
     """Both ends in the unit of the second, which is rounded up; the first is rounded down."""
     size, letter, _ = next(unit for unit in _UNITS if high >= unit[2])
     first, last = low // size, -(-high // size)
+    if low == 0:
+        return f"within {last}{letter}"
     if first == 0 and low >= 60 and size > 60:
-        return f"{short_duration(low // 60 * 60)}-{last}{letter}"
-    return f"{first}-{last}{letter}" if first != last else f"{last}{letter}"
+        return f"in {short_duration(low // 60 * 60)}-{last}{letter}"
+    return f"in {first}-{last}{letter}" if first != last else f"in {last}{letter}"
 
 
 def expected_sentence(expected: ExpectedStartBody, now: str) -> str:
     """The same with the times, what it goes by, and how old it is."""
     earliest, latest = expected.earliest, expected.latest
     if expected.never:
-        text = "unknown: nothing that is known to end or to come lets it start"
+        text = "unknown: it does not start even when all that runs has ended"
+    elif expected.not_yet:
+        return f"{_not_yet(expected)}{_old(expected.computed, now)}{_run_time(expected)}"
     elif (since := _overdue_since(expected, now)) is not None:
         text = f"any moment: it should have been by {_clock(since, now)} UTC (4 of 5 times)"
     elif latest is None:
@@ -66,9 +70,15 @@ def _overdue_since(expected: ExpectedStartBody, now: str) -> str | None:
     return latest if latest is not None and moment(latest) < moment(now) else None
 
 
+def _not_yet(expected: ExpectedStartBody) -> str:
+    """``not known yet: 13 runs of the same user and shape have ended so far``."""
+    runs = expected.class_runs
+    of_class = "" if expected.basis in _SOURCES else f" of the same {expected.basis}"
+    return f"not known yet: {counted(runs, 'run')}{of_class} {'has' if runs == 1 else 'have'} ended so far"
+
+
 def _basis(expected: ExpectedStartBody) -> str:
-    runs = f"{expected.runs} ended run{'' if expected.runs == 1 else 's'}"
-    return "with no ended runs to go by" if not expected.runs else f"from {runs}"
+    return f"from {counted(expected.runs, 'ended run')}" if expected.runs else "with no ended runs to go by"
 
 
 def _run_time(expected: ExpectedStartBody) -> str:

@@ -21,6 +21,7 @@ from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import SimulationBounds, Starts
 from admission.forecast.learned import Learned
 from admission.forecast.run_times import Likeness, Run, RunTimes, WorkloadShape
+from admission.forecast.trust import as_shown
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.turn_report import Decided
 from admission.web.http import encode
@@ -212,8 +213,9 @@ def _lines(
 ) -> _Forecast:
     """What the simulations came to. ``now``: seconds since the epoch; they began some time before."""
     snapshot = last.snapshot
+    run_times = ensemble.run_times
     intervals = {
-        key: interval
+        key: as_shown(interval, snapshot.pending[key], run_times)
         for key, interval in learned.intervals(ensemble).items()
         if key not in unknown
         and ((reason := last.plan.reasons.get(key)) is None or reason.code not in NEEDS_A_CHANGE)
@@ -223,9 +225,7 @@ def _lines(
             kind=str(key.kind),
             namespace=snapshot.pending[key].namespace,
             uid=key.uid,
-            **structs.asdict(
-                body_of(snapshot.now, interval, snapshot.pending[key], ensemble.run_times, learned.runs)
-            ),
+            **structs.asdict(body_of(snapshot.now, interval, snapshot.pending[key], run_times, learned.runs)),
         )
         for key, interval in intervals.items()
     }
@@ -245,14 +245,16 @@ def _start(begun: int, interval: Interval, now: int) -> ExpectedStart:
 def body_of(
     now: int, interval: Interval, workload: Workload, run_times: RunTimes, runs: int
 ) -> ExpectedStartBody:
-    """The start of a workload as simulations that began at ``now`` (seconds since the epoch) came to it. ``runs``: what
-    run times were learned from."""
+    """The start of a workload as simulations that began at ``now`` (seconds since the epoch) came to it. ``interval``:
+    as it is shown; ``runs``: what run times were learned from."""
     likeness = Likeness.of_workload(workload)
     return ExpectedStartBody(
         computed=rfc3339(now),
         earliest=rfc3339(now + interval.low),
         latest=None if interval.high is None else rfc3339(now + interval.high),
         never=interval.never,
+        not_yet=interval.not_yet,
+        class_runs=run_times.ended(likeness, workload.run_time),
         basis=str(run_times.basis(likeness, workload.run_time)),
         run_time=run_times.median(likeness, workload.run_time),
         runs=runs,

@@ -12,6 +12,7 @@ from admission.containment.child_process import contained
 from admission.engine.snapshot import Snapshot
 from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
+from admission.forecast.trust import as_shown
 from admission.trials.comparison import compared
 from admission.trials.quota_changes import (
     NoQueueToChange,
@@ -124,9 +125,9 @@ def _expected_starts(learned: Learned, trial: DecidedTrial) -> dict[WorkloadKey,
         if thread_time() - used >= _WORK or monotonic() >= ends:
             break
     made.stop()
-    now, pending = made.snapshot.now, made.snapshot.pending
+    now, pending, times = made.snapshot.now, made.snapshot.pending, made.run_times
     return {
-        key: body_of(now, interval, pending[key], made.run_times, learned.runs)
+        key: body_of(now, as_shown(interval, pending[key], times), pending[key], times, learned.runs)
         for key, interval in learned.supposed(made).items()
     }
 

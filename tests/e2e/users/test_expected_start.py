@@ -3,16 +3,21 @@
 from datetime import datetime
 
 from queues.text_format import rfc3339
-from tests.e2e.support.manifests import volcano_job
+from tests.e2e.support.manifests import bare_pod, volcano_job
 from tests.e2e.support.people import Person
 from tests.e2e.support.sandbox import GPU, Sandbox
 
 
 def test_a_user_is_told_when_a_waiting_gang_should_start(sandbox: Sandbox) -> None:
-    """The gang before it has said that it runs for two hours."""
+    """The gang before it has said that it runs for two hours; before twenty runs have ended no time is shown."""
     sandbox.add_nodes(1)
     sandbox.add_queue(deserved={GPU: 8})
     alice = Person(sandbox, "alice", edits=(sandbox.name,))
+    ended = [f"ended-{number}" for number in range(20)]
+    sandbox.add(*(bare_pod(sandbox, name, gpus=0) for name in ended))
+    sandbox.wait_running("ended-", len(ended))
+    for name in ended:
+        sandbox.delete("Pod", name, now=True)
     runs = volcano_job(sandbox, "runs", 2, 4)
     runs["metadata"].setdefault("annotations", {})["muster.dev/run-time"] = "2h"
     sandbox.add(runs)
@@ -25,7 +30,7 @@ def test_a_user_is_told_when_a_waiting_gang_should_start(sandbox: Sandbox) -> No
         assert one["name"] == "waits"
         return one["expected"] or {}
 
-    sandbox.wait(lambda: bool(waiting()), "the forecast")
+    sandbox.wait(lambda: waiting().get("notYet") is False, "a forecast that is shown")
     expected = waiting()
     now = datetime.fromisoformat(alice.json("pending", "-n", sandbox.name)["now"])
     earliest, latest = (datetime.fromisoformat(str(expected[end])) for end in ("earliest", "latest"))

@@ -55,6 +55,19 @@ def test_a_sentence_has_times_what_it_goes_by_and_its_age(golden: Any) -> None:
     assert expected_sentence(expected("10:00:00", None, never=True), NOW).startswith("unknown: ")
 
 
+@with_rows("basis", "runs", "text")
+def test_what_is_not_known_yet_says_how_many_runs_of_its_class_have_ended(
+    basis: str, runs: int, text: str
+) -> None:
+    foreseen = structs.replace(
+        expected("10:00:00", None), basis=basis, class_runs=runs, not_yet=True, run_time=60
+    )
+    assert expected_cell(foreseen, NOW) == "unknown"
+    told, _, source = expected_sentence(foreseen, NOW).partition("; ")
+    assert told == text
+    assert source.startswith("its own run time is assumed to be 60s, ")
+
+
 @with_rows("basis", "source")
 def test_the_run_time_that_is_assumed_is_told_with_its_source(basis: str, source: str) -> None:
     foreseen = structs.replace(expected("10:10:00", "10:40:00"), basis=basis)

@@ -248,7 +248,8 @@ async def test_without_the_past_a_forecast_is_made_all_the_same() -> None:
     replica.last, replica.fails = decided(), DatabaseUnavailable(reason="down")
     async with replica.forecasting() as of:
         await until(lambda: told(of).items)
-        assert {(line.runs, line.basis) for line in told(of).items} == {(0, "prior")}
+        assert {(line.runs, line.basis, line.not_yet) for line in told(of).items} == {(0, "prior", True)}
+    assert {start.earliest for start in replica.told[0].values()} == {None}, "objects say no time either"
 
 
 async def test_a_forecast_that_fails_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
