@@ -103,11 +103,15 @@ class _Named(click.ParamType[str]):
         ]
 
 
-def _ask_for_shell(context: click.Context, path: str, form: type[T], query: Mapping[str, str | None]) -> T:
+def _route_for_shell(context: click.Context) -> Route:
     chosen: dict[str, Any] = {}
     for params in (each.params for each in (context, context.find_root())):
         chosen = {name: params[name] for name in _ROUTE_NAMES if params.get(name) is not None} | chosen
-    return ask(route_from({**chosen, "timeout": _SHELL_SECONDS}), path, form, query)
+    return route_from({**chosen, "timeout": _SHELL_SECONDS})
+
+
+def _ask_for_shell(context: click.Context, path: str, form: type[T], query: Mapping[str, str | None]) -> T:
+    return ask(_route_for_shell(context), path, form, query)
 
 
 def _queues(context: click.Context) -> Iterator[tuple[str, str]]:
@@ -140,9 +144,18 @@ def _users(context: click.Context) -> Iterator[tuple[str, str]]:
             yield one.user, f"{one.pending} waiting, {one.admitted} running"
 
 
+def _priority_classes(context: click.Context) -> Iterator[tuple[str, str]]:
+    from admission.cli.access.objects import listed
+    from queues.api.api_resources import PRIORITY_CLASSES
+
+    for one in listed(_route_for_shell(context), PRIORITY_CLASSES, dict) or ():
+        yield one["metadata"]["name"], f"priority {one['value']}"
+
+
 QUEUE: Final = _Named("queue", _queues)
 WORKLOAD: Final = _Named("workload", _workloads)
 USER: Final = _Named("user", _users)
+PRIORITY_CLASS: Final = _Named("class", _priority_classes)
 _NAMESPACE: Final = _Named("namespace", _namespaces)
 
 

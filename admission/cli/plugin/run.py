@@ -1,59 +1,210 @@
-"""``kubectl muster run``: make a Volcano Job of equal pods."""
+"""``kubectl muster run``: make a Job of equal pods."""
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 import click
 
-from admission.cli.access.objects import path_of, send
+from admission.cli.access.objects import path_of, send_with_warnings
 from admission.cli.access.requests import Route
-from admission.cli.options import AMOUNTS, QUEUE, amounts, cluster, namespace
-from admission.cli.rendering.terminal import say
-from queues.api.api_resources import VOLCANO_JOBS, Document
-from queues.api.names import DEFAULT_QUEUE, VOLCANO_SCHEDULER
+from admission.cli.options import AMOUNTS, PRIORITY_CLASS, QUEUE, amounts, cluster, namespace
+from admission.cli.rendering.terminal import say, warn
+from admission.cli.resource_names import full_resource
+from admission.cli.times import LastingTime
+from queues.api.api_resources import JOBS, VOLCANO_JOBS, ApiResource, Document
+from queues.api.names import DEFAULT_QUEUE, GROUP_MIN_MEMBER, QUEUE_LABEL, RUN_TIME, VOLCANO_SCHEDULER
+from queues.text_format import span
+
+#: A pod that its node loses, or that is evicted, is no failure of its index: another one is made.
+_LOST_PODS: Final = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What a user asks to run: equal pods, with one container each."""
+
+    name: str
+    image: str
+    #: Empty: what the image runs.
+    command: tuple[str, ...]
+    queue: str
+    replicas: int
+    #: Pods that must start together; None for all.
+    minimum: int | None
+    #: Amounts of each pod, by whole name.
+    limits: Mapping[str, str]
+    requests: Mapping[str, str]
+    #: Seconds after which each pod is ended; None for no limit.
+    time: int | None
+    priority_class: str | None
+    #: Indexes of an array, whose pods start one by one; None for a gang.
+    array: int | None
+    #: Pods of an array that run at the same time.
+    at_a_time: int
+
+    @property
+    def resource(self) -> ApiResource:
+        """The kind of the object that is made."""
+        return VOLCANO_JOBS if self.array is None else JOBS
+
+    def __str__(self) -> str:
+        return f"{'vcjob' if self.array is None else 'job'}/{self.name}"
+
+    def run_time(self) -> int | None:
+        """Seconds that all of it takes at most once it runs; None if they are not known."""
+        return self.time and self.time * -(-(self.array or 1) // self.at_a_time)
 
 
 @click.command(short_help="Make a Job of equal pods.")
 @click.argument("name")
 @click.option("-i", "--image", required=True, help="Image of the only container.")
-@click.option("-r", "--replicas", type=click.IntRange(1), default=1, show_default=True, help="Pods.")
+@click.option("-r", "--replicas", type=click.IntRange(1), help="Pods [1].")
 @click.option("-m", "--min", "minimum", type=click.IntRange(1), help="Pods that must start together [all].")
+@click.option("--array", type=click.IntRange(1, 100_000), metavar="N", help="N pods that start one by one.")
+@click.option(
+    "--at-a-time", type=click.IntRange(1), metavar="M", help="Of an array: pods that run at once [N]."
+)
+@click.option("--gpus-per-pod", type=click.IntRange(1), metavar="N", help="As --limits nvidia.com/gpu=N.")
 @click.option("-L", "--limits", metavar=AMOUNTS, help="Of each pod: nvidia.com/gpu=8,memory=64Gi.")
 @click.option("-R", "--requests", metavar=AMOUNTS, help="Of each pod, where they are less than its limits.")
 @click.option("-q", "--queue", default=DEFAULT_QUEUE, show_default=True, type=QUEUE, help="Its queue.")
+@click.option(
+    "--time",
+    type=LastingTime(),
+    metavar="DURATION",
+    help="How long each pod may run; then it is ended, and has failed: 90m, 4h, 2d. Short work may pass gangs that"
+    " wait.",
+)
+@click.option("--priority", metavar="CLASS", type=PRIORITY_CLASS, help="Its priority class.")
+@click.option(
+    "--dry-run",
+    is_flag=False,
+    flag_value="client",
+    type=click.Choice(["client", "server"]),
+    help="Make nothing, and print the document; server: as the API server would store it.",
+)
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), help="Print the document that is made.")
 @click.argument("command", metavar="[-- COMMAND…]", nargs=-1)
 @namespace
 @cluster
-def run(name: str, command: tuple[str, ...], namespace: str | None, route: Route, **given: Any) -> None:
+def run(namespace: str | None, route: Route, dry_run: str | None, output: str | None, **given: Any) -> None:
     """Make a Job NAME of equal pods, with one container each.
 
-    What has more to say is a document: `kubectl apply -f job.yaml`.
+    They start together, or none of them (a Volcano Job). With --array each starts when it has a place (an Indexed Job):
+    JOB_COMPLETION_INDEX in its environment is its number, from 0, and one that fails does not stop the others. What has
+    more to say is a document: `kubectl apply -f job.yaml`.
     """
-    asked = {
-        "limits": amounts("--limits", given["limits"]),
-        "requests": amounts("--requests", given["requests"]),
-    }
-    container: Document = {"name": "main", "image": given["image"]}
-    if resources := {kind: found for kind, found in asked.items() if found}:
-        container["resources"] = resources
-    if command:
-        container["command"] = list(command)
-    document = {
-        "apiVersion": VOLCANO_JOBS.api_version,
-        "kind": VOLCANO_JOBS.kind,
-        "metadata": {"name": name},
-        "spec": {
-            "schedulerName": VOLCANO_SCHEDULER,
-            "queue": given["queue"],
-            "minAvailable": given["minimum"] or given["replicas"],
-            "tasks": [
-                {
-                    "name": "main",
-                    "replicas": given["replicas"],
-                    "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-                }
-            ],
-        },
-    }
+    asked = _submission(**given)
+    document = document_of(asked)
+    form = output or ("yaml" if dry_run else None)
     here = route.namespace(namespace)
-    send(route, "POST", path_of(VOLCANO_JOBS, here), document, tried=f"Creation of vcjob/{name}")
-    say(f"vcjob/{name} created; `kubectl muster explain {name} -n {here}` tells how it is")
+    if dry_run != "client":
+        options = {"dryRun": "All"} if dry_run else {}
+        tried, path = f"Creation of {asked}", path_of(asked.resource, here)
+        document, warnings = send_with_warnings(route, "POST", path, document, tried=tried, **options)
+        for warning in warnings:
+            warn(warning)
+    if form is not None:
+        click.echo(_written(document, form))
+    else:
+        say(f"{asked} created; `kubectl muster explain {asked.name} -n {here}` tells how it is")
+
+
+def _submission(
+    *,
+    replicas: int | None,
+    array: int | None,
+    at_a_time: int | None,
+    gpus_per_pod: int | None,
+    limits: str | None,
+    requests: str | None,
+    time: str | None,
+    priority: str | None,
+    **given: Any,
+) -> Submission:
+    """What the options ask for. Raises UsageError if they contradict one another."""
+    if array is None and at_a_time is not None:
+        raise click.UsageError("--at-a-time M is of an array: expected --array N as well.")
+    if array is not None and (replicas or given["minimum"]):
+        raise click.UsageError(
+            "--array N makes N pods that start one by one: leave --replicas and --min out."
+        )
+    return Submission(
+        **given,
+        replicas=replicas or 1,
+        limits=_with_gpus(amounts("--limits", limits), gpus_per_pod),
+        requests=amounts("--requests", requests),
+        time=None if time is None else int(time.removesuffix("s")),
+        priority_class=priority,
+        array=array,
+        at_a_time=min(at_a_time or array or 1, array or 1),
+    )
+
+
+def _with_gpus(limits: Mapping[str, str], gpus: int | None) -> Mapping[str, str]:
+    if gpus is None:
+        return limits
+    resource = full_resource("--gpus-per-pod", "gpu")
+    if limits.get(resource, str(gpus)) != str(gpus):
+        found = f"found --gpus-per-pod {gpus} and --limits {resource}={limits[resource]}"
+        raise click.UsageError(f"{found}, expected one of the two, or the same amount.")
+    return {**limits, resource: str(gpus)}
+
+
+def document_of(asked: Submission) -> Document:
+    """The document of the object: a Volcano Job whose pods start together, or the Indexed Job of an array."""
+    container: Document = {"name": "main", "image": asked.image}
+    said = {"limits": dict(asked.limits), "requests": dict(asked.requests)}
+    if resources := {field: amounts for field, amounts in said.items() if amounts}:
+        container["resources"] = resources
+    if asked.command:
+        container["command"] = list(asked.command)
+    pod: Document = {"restartPolicy": "Never", "containers": [container]}
+    if asked.time is not None:
+        pod["activeDeadlineSeconds"] = asked.time
+    metadata: Document = {"name": asked.name}
+    annotations = {} if (seconds := asked.run_time()) is None else {RUN_TIME: span(seconds)}
+    if asked.array is None:
+        spec = _gang_spec(asked, pod)
+    else:
+        spec = _array_spec(asked, pod)
+        metadata["labels"] = {QUEUE_LABEL: asked.queue}
+        annotations[GROUP_MIN_MEMBER] = "1"
+    if annotations:
+        metadata["annotations"] = annotations
+    kind = asked.resource
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+
+
+def _gang_spec(asked: Submission, pod: Document) -> Document:
+    return {
+        "schedulerName": VOLCANO_SCHEDULER,
+        "queue": asked.queue,
+        **({"priorityClassName": asked.priority_class} if asked.priority_class else {}),
+        "minAvailable": asked.minimum or asked.replicas,
+        "tasks": [{"name": "main", "replicas": asked.replicas, "template": {"spec": pod}}],
+    }
+
+
+def _array_spec(asked: Submission, pod: Document) -> Document:
+    if asked.priority_class:
+        pod["priorityClassName"] = asked.priority_class
+    return {
+        "completionMode": "Indexed",
+        "completions": asked.array,
+        "parallelism": asked.at_a_time,
+        "backoffLimitPerIndex": 0,
+        "podFailurePolicy": {"rules": [_LOST_PODS]},
+        "template": {"spec": pod},
+    }
+
+
+def _written(document: Document, form: str) -> str:
+    if form == "json":
+        import json
+
+        return json.dumps(document, indent=2, ensure_ascii=False)
+    import yaml
+
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True).rstrip()
