@@ -481,6 +481,8 @@ class Workload:
     #: Gang size over all pod sets: at least this many pods start together, or none starts.
     minimum: int
     pod_sets: tuple[PodSet, ...]
+    #: Nothing says that its pods start together but the default for Jobs: an annotation lets each start alone.
+    whole_by_default: bool = False
     #: Changes with every change of the request; a plan for another generation is not applied.
     generation: str = ""
     #: Why the workload cannot be considered at all; None if it can.

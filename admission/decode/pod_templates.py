@@ -89,6 +89,8 @@ class TemplatePods(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
     #: Volumes of each pod that say something about nodes.
     volumes: tuple[PodVolume, ...] = ()
+    #: The pods find one another by names of their own in a Service (``subdomain``).
+    has_service: bool = False
 
 
 def by_pod_set(templates: Sequence[TemplatePods]) -> dict[str, Any]:
@@ -161,6 +163,7 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
         ignored_in_template(annotations, f"{where}."),
         template_labels(labels or {}, names.CONTROLLER_LABELS),
         volumes_of(spec),
+        bool(spec.subdomain),
     )
 
 

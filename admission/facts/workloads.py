@@ -191,6 +191,9 @@ class WorkloadFact:
     suspended: bool = False
     #: batch/v1: whether its owner wants to add pods while it runs; None if it does not say.
     may_grow: bool | None = None
+    #: batch/v1: it has several pods without names of their own in a Service, and does not say how many start together.
+    #: ``minimum`` is all of them; its queue may say otherwise (``policy.jobs``).
+    whole_by_default: bool = False
     #: batch/v1: lastTransitionTime (seconds) of the condition Suspended while it is True; 0: it is not.
     suspended_at: int = 0
     #: batch/v1: spec.parallelism and status.active.

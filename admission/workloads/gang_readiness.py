@@ -150,7 +150,8 @@ def held_back(inputs: WorkloadInputs) -> Obstacle | None:
 
 def follows_policy(inputs: WorkloadInputs, places: Iterable[SeatMap]) -> bool:
     """Whether another policy of its queue may change what follows for a workload."""
-    return inputs.setbacks.unready is not None or any(map(_is_awaited, places))
+    starts_so = inputs.fact is not None and inputs.fact.whole_by_default
+    return starts_so or inputs.setbacks.unready is not None or any(map(_is_awaited, places))
 
 
 def _is_awaited(place: SeatMap) -> bool:

@@ -69,6 +69,7 @@ from admission.workloads.workload import (
 from queues import kind_names
 from queues.admissions import AdmissionState
 from queues.plan import Reason
+from queues.quota.queue import ARRAY
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, Obstacle, Result, Workload, WorkloadKey
 
@@ -191,7 +192,7 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
     over = _over(inputs)
     if over and not inputs.admissions and not any(is_live(pod) for pod in inputs.pods):
         return _ended_state(inputs)
-    inputs = with_children(_with_pods_as_made(inputs))
+    inputs = with_children(_with_pods_as_made(_started_by_policy(inputs)))
     if not (inputs.pods or inputs.admissions):
         return _waiting_state(inputs, support)
     return _held_state(inputs, support, now, timeouts, over=over)
@@ -377,6 +378,14 @@ def _untried_until(inputs: WorkloadInputs, workload: Workload, *, over: bool = F
     if over or workload.obstacle is not None:
         return None
     return max(inputs.templates.awaited_until, inputs.volumes_awaited_until) or None
+
+
+def _started_by_policy(inputs: WorkloadInputs) -> WorkloadInputs:
+    """The inputs with a Job that leaves it to its queue whether its pods start together."""
+    fact = inputs.fact
+    if fact is None or not fact.whole_by_default or inputs.policy.jobs != ARRAY:
+        return inputs
+    return msgspec.structs.replace(inputs, fact=replace(fact, minimum=min(fact.minimum, 1)))
 
 
 def _with_pods_as_made(inputs: WorkloadInputs) -> WorkloadInputs:

@@ -81,6 +81,7 @@ def workload_of(
         created=fact.created,
         minimum=_minimum(inputs, fact),
         pod_sets=pod_sets,
+        whole_by_default=fact.whole_by_default,
         generation=fact.generation,
         obstacle=obstacle,
         hold=_hold(fact),

@@ -22,6 +22,9 @@ WAS_REMOVED: Final = "it was removed"
 
 #: Value of ``policy.health.onFault`` that leaves gangs where they are.
 REPORT: Final = "report"
+#: Values of ``policy.jobs``: all pods of a Job start together, or each when it has a place.
+GANG: Final = "gang"
+ARRAY: Final = "array"
 #: Value of ``policy.onPluginFailure`` with which nothing is admitted while a plug-in cannot be used.
 HOLD: Final = "hold"
 #: The value with which Muster recovers nodes too, where ``root`` has it.
@@ -75,6 +78,8 @@ class QueuePolicy:
     max_protection: int | None = None
     #: report | evict | recover: what is done with a gang on an unhealthy device; default report.
     on_fault: str | None = None
+    #: gang | array: how the pods of a batch/v1 Job start that says nothing of it, together or one by one; default gang.
+    jobs: str | None = None
     #: Names of policies (``queues.plugins``): what evicting its work costs, and which of its flavors are tried.
     victim_cost: str | None = None
     flavors_by: str | None = None
@@ -125,6 +130,7 @@ DEFAULT_POLICY = QueuePolicy(
     before_preempting="try-next",
     max_priority=HIGHEST_USER_PRIORITY,
     on_fault=REPORT,
+    jobs=GANG,
 )
 
 
@@ -334,6 +340,11 @@ def with_removed(
             found[name] = Queue(name=name, parent=parents[name], broken=WAS_REMOVED, removed=True)
             name = parents[name]
     return found
+
+
+def jobs_policy(path: Iterable[Queue]) -> str | None:
+    """How Jobs start that do not say it: ``GANG`` or ``ARRAY``. ``path``: a queue and those above it, nearest first."""
+    return next((queue.policy.jobs for queue in path if queue.policy.jobs is not None), DEFAULT_POLICY.jobs)
 
 
 def run_limit(path: Iterable[Queue]) -> RunLimit | None:

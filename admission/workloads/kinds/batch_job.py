@@ -142,7 +142,8 @@ def job_fact(job: WireJob) -> WorkloadFact:
     if indexed:
         count, done = parallelism, _done(counts)
     queue = values.queue("queue", _queue_named(meta))
-    gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
+    stated = annotations.get(names.GROUP_MIN_MEMBER)
+    gang = _gang(stated, parallelism, values)
     template = bytes(spec.template)
     said = pod_set_of(MAIN, count, template, "spec.template", meta.namespace)
     counted = (parallelism, spec.completions, gang)
@@ -170,6 +171,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
         may_grow=_TRUTHS.get(annotations.get(names.MAY_GROW)),
+        whole_by_default=stated is None and parallelism > 1 and not said.has_service,
         suspended_at=_suspended_at(status.conditions),
         parallelism=parallelism,
         active=status.active or 0,

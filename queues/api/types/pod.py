@@ -210,6 +210,7 @@ class WirePodSpec(WireStruct):
     overhead: dict[str, Quantity] | None = None
     node_name: str | None = None
     host_network: bool | None = None
+    subdomain: str | None = None
     node_selector: dict[str, str] | None = None
     #: Decoded where it is needed: it may be most of a document (``admission.decode.affinity``).
     affinity: msgspec.Raw = msgspec.Raw(b"null")
@@ -240,7 +241,6 @@ class WrittenPodSpec(WirePodSpec):
     restart_policy: str = ""
     scheduler_name: str = ""
     hostname: str = ""
-    subdomain: str = ""
     dns_policy: str = ""
 
 

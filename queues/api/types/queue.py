@@ -215,6 +215,9 @@ class QueuePolicySpec(Model):
     #: batch/v1 Jobs may get more pods while they run: their pods are released one by one, a write for each. A Job's
     #: annotation ``muster.dev/may-grow`` counts before it.
     jobs_may_grow: Flag | None = None
+    #: How batch/v1 Jobs start whose annotation ``scheduling.volcano.sh/group-min-member`` does not say it: all pods
+    #: together (``gang``), or each when it has a place (``array``). With ``subdomain`` in the template it is a gang.
+    jobs: Literal["gang", "array"] | None = None
     #: Stops admissions to this queue and to all queues below it.
     paused: Flag | None = None
     #: Stops new work of this queue and of all queues below it: what was never admitted.
@@ -475,6 +478,7 @@ def _policy(spec: QueuePolicySpec) -> DomainPolicy:
         max_priority=spec.max_priority,
         max_protection=duration(spec.max_protection),
         on_fault=None if spec.health is None else spec.health.on_fault,
+        jobs=spec.jobs,
         usage_half_life=duration(spec.usage_half_life),
         before_borrowing=choice.before_borrowing,
         before_preempting=choice.before_preempting,

@@ -19,6 +19,7 @@ from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.violations import Violation
 from queues.errors import InvalidQuantity
 from queues.flavor_growth import FlavorGrowth, growth_of, short_of
+from queues.json_values import value_at
 from queues.quota.queue import Queue, provisioning_rules
 from queues.resources import NOTHING, PODS, Resources, request, show, total
 from queues.workload import FlavorName, QueueName
@@ -212,6 +213,20 @@ def pods_of(document: Any) -> tuple[list[EqualPods], int]:
         case Pod():
             return [EqualPods("spec", "spec", 1, 1, _takes({"spec": document.spec}))], 1
     return [], 0
+
+
+def whole_by_default(job: BatchJob) -> bool:
+    """Whether nothing says that the pods of a Job start together but the default: no annotation, and no names of their
+    own in a Service. Then its queue may say otherwise (``policy.jobs``)."""
+    is_stated = GROUP_MIN_MEMBER in job.metadata.annotations
+    return job.spec.parallelism > 1 and not is_stated and not value_at(job.spec.template, "spec", "subdomain")
+
+
+def whole_job_warning(pods: EqualPods) -> Violation:
+    """The warning about a Job of so many pods for which that is so."""
+    found = f"{pods.pods} pods, which start together or not at all"
+    expected = f'annotation {GROUP_MIN_MEMBER}: "1" if each can work without the others: it starts when it has a place'
+    return Violation(pods.path, found, expected, tolerable=True)
 
 
 def _of_task(index: int, task: VolcanoTaskSpec) -> EqualPods:

@@ -67,12 +67,19 @@ from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.queued_work import pod_templates
 from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.scheduler_fields import other_scheduler, reported_violations
-from queues.api.validation.size_rules import EqualPods, NodeAmounts, pods_of, size_violations
+from queues.api.validation.size_rules import (
+    EqualPods,
+    NodeAmounts,
+    pods_of,
+    size_violations,
+    whole_by_default,
+    whole_job_warning,
+)
 from queues.api.validation.violations import Violation, label_violations, limit_violations, of_model
 from queues.json_values import mapping_at, value_at
 from queues.quota.access import access_refusal
+from queues.quota.queue import ARRAY, jobs_policy, path_upwards
 from queues.quota.queue import Queue as DomainQueue
-from queues.quota.queue import path_upwards
 from queues.workload import QueueName
 
 #: (apiVersion, kind) → model.
@@ -280,11 +287,17 @@ def _of_workload(workload: Any, place: str, known: Known, *, may_wait: bool) -> 
     New objects of Volcano's kinds are refused, as for a queue that does not exist, unless they ``may_wait``. Others
     wait until that changes.
     """
-    queue, may_wait = _queue_of(workload, known), may_wait or not isinstance(workload, VolcanoJob | PodGroup)
+    queue = _queue_of(workload, known)
+    path = _path_of(queue, known)
     sets, together = pods_of(workload)
     if isinstance(workload, BatchJob):  # of other kinds their own rules say it
         yield from size_warnings(sum(each.pods for each in sets), sets[0].path)
-    path = _path_of(queue, known)
+        if queue is not None and whole_by_default(workload):
+            if jobs_policy(path) == ARRAY:
+                sets, together = [each._replace(minimum=1) for each in sets], 1
+            elif not may_wait:
+                yield whole_job_warning(sets[0])
+    may_wait = may_wait or not isinstance(workload, VolcanoJob | PodGroup)
     found = list(run_time_violations(workload, path, tolerable=may_wait)) if path else []
     found += size_violations(sets, together, path, _nodes(known, path), known.growth or ())
     for each in found:

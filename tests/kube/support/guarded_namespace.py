@@ -50,13 +50,14 @@ class GuardedNamespace:
         answer = await (await self.as_user(by)).patch(self.path(resource, name), patch, kind=kind)
         return msgspec.json.decode(answer)
 
-    async def warnings(self, path: str, patch: Any) -> str:
+    async def warnings(self, path: str, patch: Any, *, verb: str = "PATCH") -> str:
         """What the API server would warn alice of; "": nothing. Nothing is written."""
 
         def asked() -> str:
             with self._cluster.client() as client:
                 body = json.dumps(patch)
-                answer = client.send("PATCH", f"{path}?dryRun=All", body, "application/merge-patch+json")
+                form = "application/json" if verb == "POST" else "application/merge-patch+json"
+                answer = client.send(verb, f"{path}?dryRun=All", body, form)
                 answer.read()
                 return answer.headers["Warning"] or ""
 

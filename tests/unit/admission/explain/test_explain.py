@@ -456,6 +456,19 @@ def test_more_deserved_is_told_for_those_who_start_together_only(golden: Any) ->
     assert told(snapshot)[SuggestionKind.DESERVED] == golden
 
 
+def test_a_job_that_is_a_gang_by_default_is_shown_how_many_of_its_pods_would_start_alone() -> None:
+    def shown(free_nodes: int, **more: Any) -> list[str]:
+        snapshot = world([queue("a", 32)], full(of="a")[free_nodes:], [job("it", "a", count=3, **more)])
+        return [each.message for each in explained(snapshot).changes if "one by one" in each.message]
+
+    (message,) = shown(2, whole_by_default=True)
+    assert message == (
+        'its pods started one by one (annotation scheduling.volcano.sh/group-min-member: "1"): 2 of 3 start now'
+    )
+    assert shown(2) == [], "it says itself that they start together"
+    assert shown(0, whole_by_default=True) == [], "none would start"
+
+
 def test_of_a_limit_nothing_is_told_that_those_free_who_would_go() -> None:
     running = [*full(of="b")[:3], (job("own", "a"), ["n3"])]
     snapshot = world([queue("a", 0, 4), queue("b", 32)], running, [job("it", "a", priority=1)])

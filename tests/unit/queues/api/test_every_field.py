@@ -111,6 +111,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "queues/quota/queue.py": "access.maxRunTime policy.keepFromAutoscalers policy.jobsMayGrow",
         "admission/provisioning/wishes.py": "policy.provisioning.className policy.provisioning.parameters",
         "admission/provisioning/plan.py": "policy.provisioning.timeout policy.provisioning.maxOpen",
+        "admission/workloads/state.py": "policy.jobs",
         "admission/workloads/gang_readiness.py": "policy.readyWithin policy.readyBackoffLimit",
         "admission/engine/pending/pending.py": "access.maxPending access.maxPendingPerUser",
     },

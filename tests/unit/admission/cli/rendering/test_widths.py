@@ -17,6 +17,7 @@ from admission.cli.examples import commands_of
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.rendering import terminal
 from queues.api.api_resources import JOB_FLOWS, NODE_DRAINS, RESERVATIONS, VOLCANO_JOBS
+from queues.api.names import GROUP_MIN_MEMBER, QUEUE_LABEL
 from tests.builders.trials.worlds_in_memory import batch_job
 from tests.fakes.fake_reader import FakeLeader, FakeReader, gpu_node, served
 from tests.fakes.read_api.long_names import NAMES, LongNames, renamed
@@ -182,7 +183,9 @@ async def ask(
 ) -> AsyncIterator[Asking]:
     """Asks on a terminal with so many columns; the answer is what is printed to each of both streams."""
     file = tmp_path / "job.yaml"
-    file.write_text(yaml.safe_dump(batch_job("a-training-with-a-long-name", 3, queue="team", gpu=8)))
+    # A line of `check` is for programs too, and is not broken: it has nothing to complain about.
+    meta = {"labels": {QUEUE_LABEL: "team"}, "annotations": {GROUP_MIN_MEMBER: "3"}}
+    file.write_text(yaml.safe_dump(batch_job("a-training-with-a-long-name", 3, meta=meta, gpu=8)))
     monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
     reader: FakeReader = Long()
     leader = FakeLeader()

@@ -12,9 +12,11 @@ from admission.workloads.job_counts import index_ranges, indexes_in
 from admission.workloads.kinds.batch_job import UNSTARTED
 from queues import kind_names
 from queues.api import names
+from queues.quota.queue import QueuePolicy
 from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 from tests.builders.decoded_workloads import CONTAINER, TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
+from tests.builders.facts import TEAM, state_of, wanted
 from tests.tables import named_rows, with_rows
 
 
@@ -66,6 +68,26 @@ def test_other_jobs_ask_for_as_many_seats_as_pods_may_still_run(
 
 def test_a_jobs_gang_may_be_smaller_than_its_parallelism() -> None:
     assert a_job({"annotations": {"scheduling.volcano.sh/group-min-member": "2"}}).minimum == 2
+
+
+@named_rows(
+    ("annotations", "spec", "minimum", "in_an_array_queue"),
+    {
+        "it says nothing": ({}, {}, 4, 1),
+        "it says so": ({names.GROUP_MIN_MEMBER: "3"}, {}, 3, 3),
+        "its pods have names in a Service": ({}, {"subdomain": "train"}, 4, 4),
+    },
+)
+def test_a_jobs_queue_decides_whether_its_pods_start_together_unless_the_job_says_it(
+    annotations: dict[str, str], spec: dict[str, Any], minimum: int, in_an_array_queue: int
+) -> None:
+    template = {"spec": {**TEMPLATE["spec"], **spec}}
+    fact = replace(a_job({"annotations": annotations}, template=template, suspend=True), queue=TEAM)
+    usual, array = state_of(fact), state_of(fact, policy=QueuePolicy(jobs="array"))
+
+    assert (usual.workload.minimum, wanted(usual)) == (minimum, 4)
+    assert (array.workload.minimum, wanted(array)) == (in_an_array_queue, 4)
+    assert usual.follows_policy is array.follows_policy is (in_an_array_queue != minimum)
 
 
 @pytest.mark.parametrize("least", ["0", "5", "two", "-1", "", "9" * 5000])

@@ -12,7 +12,7 @@ from queues.api.validation.known import Known
 from queues.api.validation.size_rules import NodeAmounts
 from queues.api.validation.validation import violations_of
 from queues.flavor_growth import FlavorGrowth
-from queues.quota.queue import ROOT, Limits, ProvisioningRules, Queue
+from queues.quota.queue import ROOT, Limits, ProvisioningRules, Queue, QueuePolicy
 from queues.resources import GPU, MEMORY, Resources
 from queues.workload import FlavorName, QueueName
 from tests.builders.valid_documents import of_kind
@@ -24,6 +24,7 @@ QUEUES = {
     TEAM: Queue(name=TEAM, parent=ABOVE, limits=Limits(capability={GPU: 40_000}), max_per_user={GPU: 25_000}),
 }
 QUEUED = {"muster.dev/queue-name": TEAM}
+MINIMUM = "scheduling.volcano.sh/group-min-member"
 LARGEST = Resources({GPU: 8000, MEMORY: 2**39})
 
 
@@ -45,7 +46,8 @@ def volcano_job(*tasks: tuple[int, dict[str, Any]], minimum: int | None = None) 
 
 def batch_job(count: int, pods: dict[str, Any], **annotations: str) -> dict[str, Any]:
     spec = {"parallelism": count, "template": pods}
-    return of_kind("batch/v1 Job", spec, labels=QUEUED, annotations=annotations)
+    together = {MINIMUM: str(count), **annotations}
+    return of_kind("batch/v1 Job", spec, labels=QUEUED, annotations=together)
 
 
 def pod(gpus: int) -> dict[str, Any]:
@@ -128,13 +130,34 @@ def test_a_queue_above_with_less_counts() -> None:
     [
         pod(8),
         batch_job(25, template()),
-        batch_job(200, template(), **{"scheduling.volcano.sh/group-min-member": "1"}),
+        batch_job(200, template(), **{MINIMUM: "1"}),
         volcano_job((100, template()), (100, template()), minimum=20),
         volcano_job((5, template(9)), (5, template()), minimum=3),
     ],
 )
 def test_what_may_start_gets_none(document: dict[str, Any]) -> None:
     assert told(document) == []
+
+
+def test_a_job_that_does_not_say_whether_its_pods_start_together_is_told_how() -> None:
+    job = batch_job(36, template())
+    del job["metadata"]["annotations"]
+    array = replace(QUEUES[TEAM], policy=QueuePolicy(jobs="array"))
+    named = {**template(), "spec": {**template()["spec"], "subdomain": "train"}}
+    with_service = {**job, "spec": {**job["spec"], "template": named}}
+
+    told_how, too_large = told(job)
+    assert told_how == (
+        "spec.parallelism: found 36 pods, which start together or not at all, expected annotation "
+        f'{MINIMUM}: "1" if each can work without the others: it starts when it has a place'
+    )
+    assert "it never fits" in too_large
+    assert told({**job, "metadata": {"name": "x"}}) == [], "it names no queue"
+    assert told(job, {**QUEUES, TEAM: array}) == [], "its queue has them start one by one"
+    assert told(with_service, {**QUEUES, TEAM: array}) == told(with_service) == [too_large]
+    known = Known(queues={str(name): each for name, each in QUEUES.items()})
+    changed = {**job, "spec": {**job["spec"], "parallelism": 24}}
+    assert violations_of(changed, known, old=job) == [], "it was said when it was made"
 
 
 def test_where_nodes_are_asked_for_only_limits_count() -> None:
