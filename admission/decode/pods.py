@@ -107,6 +107,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         restarts=sum(container.restart_count for container in _containers(status)),
         conduct=conduct_of(annotations, labels, *conduct),
         labels=template_labels(labels),
+        heartbeat=shortened(annotations.get(names.HEARTBEAT) or ""),
         claims=claims_of(spec, status, values),
         volumes=volumes_of(spec, meta.name),
         obstacle=values.obstacle,

@@ -215,6 +215,8 @@ class PodFact:
     conduct: Conduct = NOTHING_SAID
     #: Those that all pods of one template share: what PodDisruptionBudgets select by.
     labels: tuple[tuple[str, str], ...] = ()
+    #: With a shell that somebody is at: another text each minute (``muster.dev/heartbeat``). "": it has none.
+    heartbeat: str = ""
     #: What it claims of devices, not counted yet; (): nothing, or ``shape`` has it (``admission.world.devices``).
     claims: tuple[PodResourceClaim, ...] = ()
     #: It may have claimed devices that ``shape`` does not have: of a class that nothing counts, or shared with a pod.

@@ -38,6 +38,8 @@ from queues.workload import AdmissionId, NodeName, QueueName
 
 #: Intent of the order that removes a pod that counts as gone though no kubelet confirmed its end.
 LOST: Final = "lost"
+#: Intent of the order that removes a pod with a shell that nobody is at any more.
+ABANDONED: Final = "abandoned"
 #: Intent of the order that has a pod end sooner than its grace period says.
 SHORTENED: Final = "shorten"
 #: Intent of the order that suspends the maker of an object which is suspended itself.
@@ -127,6 +129,7 @@ def orders_for(
     to_recreate = {pod.uid for pod in state.to_recreate}
     removals = [_remove(pod, "stray") for pod in state.leftovers if not pod.deleting]
     removals += [_remove(pod, "misplaced") for pod in state.unschedulable if not pod.deleting]
+    removals += [_remove(pod, ABANDONED) for pod in state.abandoned if not pod.deleting]
     removals += _buried(state, inventory)
     removals += [_remove(pod, LOST, grace=0) for pod in state.lost]
     holding = support_of(state.key).holding

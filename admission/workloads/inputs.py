@@ -91,6 +91,26 @@ class MissingSince(NamedTuple):
 NOT_MISSING: Final = MissingSince()
 
 
+#: Seconds without another heartbeat after which nobody is at a shell any more.
+SILENT_SHELL_SECONDS: Final = 300
+
+
+class ShellHeartbeat(NamedTuple):
+    """The last heartbeat of a shell, by whatever clock it was written, and when (seconds) the leader saw it first."""
+
+    #: "": it has none.
+    text: str = ""
+    since: int = 0
+
+    @property
+    def lost_at(self) -> int | None:
+        """When (seconds) the shell is over unless there is another one; None if it has none."""
+        return self.since + SILENT_SHELL_SECONDS if self.text else None
+
+
+NO_HEARTBEAT: Final = ShellHeartbeat()
+
+
 class Remembered(NamedTuple):
     """What only a leader knows that has watched a workload: input for its next state."""
 
@@ -103,6 +123,7 @@ class Remembered(NamedTuple):
     pods_seen: bool = False
     #: Since when its admissions lack pods that they had; empty: they lack none.
     missing_since: Mapping[AdmissionId, MissingSince] = MappingProxyType({})
+    heartbeat: ShellHeartbeat = NO_HEARTBEAT
 
 
 NOTHING_REMEMBERED: Final = Remembered()

@@ -33,6 +33,7 @@ from admission.workloads.inputs import (
     DEFAULT_QUEUE,
     NOTHING_REMEMBERED,
     Remembered,
+    ShellHeartbeat,
     Timeouts,
     WorkloadInputs,
 )
@@ -127,6 +128,8 @@ class WorkloadState:
     faulty_nodes: frozenset[NodeName] = _NO_NODES
     #: Live pods of admissions that are closed: to be removed.
     leftovers: tuple[PodFact, ...] = ()
+    #: Pods with a shell that nobody is at any more: to be removed, whether they run or wait.
+    abandoned: tuple[PodFact, ...] = ()
     #: Pods that count as gone, on nodes that do not answer: their objects are removed by force.
     lost: tuple[PodFact, ...] = ()
     #: Pods to remove that no controller recreates: removed once their recreation is stored.
@@ -208,6 +211,8 @@ def _held_state(
     wish = _wish(held, lost.reason, now)
     gang = _gang(held, now, timeouts)
     strays = leftover_pods(inputs, held.seat_maps)
+    remembered = _remembered(held, gang, now)
+    lost_at = remembered.heartbeat.lost_at
     return WorkloadState(
         key=inputs.key,
         workload=wish.workload,
@@ -234,26 +239,35 @@ def _held_state(
         refusing=held.refusing or _NOTHING,
         faulty_nodes=_faulty_nodes(inputs, held),
         leftovers=strays,
+        abandoned=tuple(inputs.pods) if lost_at is not None and lost_at <= now else (),
         lost=lost.gone,
         to_recreate=pods_to_recreate(inputs, held.seat_maps, (*strays, *held.misplaced)),
         unbooked=wish.unbooked,
         foreign=wish.foreign,
         ready=gang.readiness.ready,
         running=gang.readiness.running,
-        remembered=Remembered(
-            stopping_since=held.syncs.since,
-            over_since=(inputs.remembered.over_since or now) if over and held.seat_maps else 0,
-            pods_seen=held.syncs.pods_seen,
-            missing_since=gang.missing.missing_since,
-        ),
+        remembered=remembered,
         look_at=0
         if _awaits_timeout(held, lost)
-        else _next_look(now, wish.untried, held.syncs.until, *gang.looks(now), *_looks(inputs)),
+        else _next_look(now, wish.untried, held.syncs.until, lost_at, *gang.looks(now), *_looks(inputs)),
         is_stopped=support.holding is Holding.SUSPENDED and held.syncs.are_over(inputs.admissions),
         ignored=_ignored(inputs),
         asks=to_ask(inputs.checks, wish.workload.obstacle) if inputs.checks else NO_CHECKS,
         follows_policy=bool(gang.missing.missing_since or inputs.device_faults)
         or follows_policy(inputs, held.seat_maps),
+    )
+
+
+def _remembered(held: HeldSeats, gang: "_Gang", now: int) -> Remembered:
+    before = held.inputs.remembered
+    is_alone = held.inputs.key.kind == kind_names.POD
+    text = next((pod.heartbeat for pod in held.inputs.pods if is_alone and not pod.controller), "")
+    return Remembered(
+        stopping_since=held.syncs.since,
+        over_since=(before.over_since or now) if held.over and held.seat_maps else 0,
+        pods_seen=held.syncs.pods_seen,
+        missing_since=gang.missing.missing_since,
+        heartbeat=before.heartbeat if text == before.heartbeat.text else ShellHeartbeat(text, now),
     )
 
 

@@ -149,6 +149,9 @@ CREATED_SUSPENDED: Final = "muster.dev/created-suspended"
 #: runs; "false" and they are not, whatever its queue says.
 MAY_GROW: Final = "muster.dev/may-grow"
 
+#: Annotation of a pod without an owner: whoever is at its shell writes another text each minute.
+HEARTBEAT: Final = "muster.dev/heartbeat"
+
 #: Annotation of a PodGroup: quota for its ``minResources`` is held so long for its pods (``10m``).
 HOLD_MIN_RESOURCES: Final = "muster.dev/hold-min-resources"
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.wire import Quantity, WireMetadata, WireStruct
+from admission.wire import Quantity, WireMetadata, WirePodStatus, WireStruct
 
 #: The level of topology that is a single node.
 HOST: Final = "kubernetes.io/hostname"
@@ -88,6 +88,25 @@ class ClosureObject(WireStruct):
     def begins(self) -> str:
         """When its window begins, as it was written."""
         return self.spec.from_ or self.spec.at or ""
+
+
+class ShellStatus(WirePodStatus):
+    """How far a pod is, and why it has failed."""
+
+    reason: str | None = None
+    message: str | None = None
+
+    @property
+    def why(self) -> str:
+        """Why it has failed, as far as it says so."""
+        return ": ".join(filter(None, (self.reason, self.message))) or f"it is {self.phase or 'gone'}"
+
+
+class ShellPod(WireStruct):
+    """A pod with a shell."""
+
+    metadata: WireMetadata
+    status: ShellStatus = msgspec.field(default_factory=ShellStatus)
 
 
 class KindResource(WireStruct):

@@ -1,10 +1,8 @@
 """``kubectl muster logs``: what the pods of a workload have printed, by ``kubectl logs``."""
 
-import subprocess
-import sys
-
 import click
 
+from admission.cli.access.kubectl import call_kubectl
 from admission.cli.access.objects import path_of, send
 from admission.cli.access.requests import Route
 from admission.cli.access.workload_objects import WorkloadObject, find_workloads
@@ -39,18 +37,10 @@ def logs(
     if not pods:
         say(f"{found} has no pods now; `kubectl muster explain {found} -n {here}` tells why.", err=True)
         return 1
-    words = ["kubectl", "logs", "-n", here, *pods, "--prefix"]
-    words += [f"--kubeconfig={route.kubeconfig}"] if route.kubeconfig else []
-    words += [f"--context={route.context}"] if route.context else []
-    words += ["-c", container] if container else ["--all-containers"]
+    words = ["-c", container] if container else ["--all-containers"]
     # With a selector kubectl shows ten lines of each by default.
     words += [f"--tail={-1 if tail is None else tail}", *(["-f"] if follow else [])]
-    sys.stdout.flush()
-    try:
-        return subprocess.call(words)
-    except FileNotFoundError as error:
-        tried = f"Running {' '.join(words[:2])}"
-        raise CommandFailed(tried=tried, found="there is no kubectl on PATH") from error
+    return call_kubectl(route, here, "logs", *pods, "--prefix", *words)
 
 
 def _labelled(route: Route, workload: WorkloadObject, task: str | None) -> list[str]:

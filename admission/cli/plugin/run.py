@@ -12,12 +12,17 @@ from admission.cli.options import AMOUNTS, PRIORITY_CLASS, QUEUE, amounts, clust
 from admission.cli.rendering.terminal import say, warn
 from admission.cli.resource_names import full_resource
 from admission.cli.times import LastingTime
-from queues.api.api_resources import JOBS, VOLCANO_JOBS, ApiResource, Document
+from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, ApiResource, Document
 from queues.api.names import DEFAULT_QUEUE, GROUP_MIN_MEMBER, QUEUE_LABEL, RUN_TIME, VOLCANO_SCHEDULER
 from queues.text_format import span
 
 #: A pod that its node loses, or that is evicted, is no failure of its index: another one is made.
 _LOST_PODS: Final = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+
+#: The shell ends with the connection.
+_AT_A_TERMINAL: Final = {"stdin": True, "stdinOnce": True, "tty": True}
+#: How long a pod with a shell may run, unless --time says otherwise.
+_SHELL_SECONDS: Final = 7200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +47,17 @@ class Submission:
     array: int | None
     #: Pods of an array that run at the same time.
     at_a_time: int
+    #: One pod with a shell.
+    interactive: bool
 
     @property
     def resource(self) -> ApiResource:
         """The kind of the object that is made."""
-        return VOLCANO_JOBS if self.array is None else JOBS
+        return PODS if self.interactive else VOLCANO_JOBS if self.array is None else JOBS
 
     def __str__(self) -> str:
-        return f"{'vcjob' if self.array is None else 'job'}/{self.name}"
+        kinds = {PODS: "pod", JOBS: "job", VOLCANO_JOBS: "vcjob"}
+        return f"{kinds[self.resource]}/{self.name}"
 
     def run_time(self) -> int | None:
         """Seconds that all of it takes at most once it runs; None if they are not known."""
@@ -76,6 +84,9 @@ class Submission:
     help="How long each pod may run; then it is ended, and has failed: 90m, 4h, 2d. Short work may pass gangs that"
     " wait.",
 )
+@click.option(
+    "--interactive", is_flag=True, help="One pod with a shell, for --time [2h]; its end deletes the pod."
+)
 @click.option("--priority", metavar="CLASS", type=PRIORITY_CLASS, help="Its priority class.")
 @click.option(
     "--dry-run",
@@ -88,17 +99,24 @@ class Submission:
 @click.argument("command", metavar="[-- COMMAND…]", nargs=-1)
 @namespace
 @cluster
-def run(namespace: str | None, route: Route, dry_run: str | None, output: str | None, **given: Any) -> None:
+def run(namespace: str | None, route: Route, dry_run: str | None, output: str | None, **given: Any) -> int:
     """Make a Job NAME of equal pods, with one container each.
 
     They start together, or none of them (a Volcano Job). With --array each starts when it has a place (an Indexed Job):
     JOB_COMPLETION_INDEX in its environment is its number, from 0, and one that fails does not stop the others. What has
     more to say is a document: `kubectl apply -f job.yaml`.
+
+    With --interactive it is a pod whose shell (or COMMAND) is at this terminal once it runs. It is deleted when the
+    shell ends, on Ctrl-C while it waits, and five minutes after this command has gone without doing so.
     """
     asked = _submission(**given)
     document = document_of(asked)
     form = output or ("yaml" if dry_run else None)
     here = route.namespace(namespace)
+    if asked.interactive and dry_run is None:
+        from admission.cli.plugin.interactive import be_at_shell
+
+        return be_at_shell(route, here, document)
     if dry_run != "client":
         options = {"dryRun": "All"} if dry_run else {}
         tried, path = f"Creation of {asked}", path_of(asked.resource, here)
@@ -109,6 +127,7 @@ def run(namespace: str | None, route: Route, dry_run: str | None, output: str | 
         click.echo(_written(document, form))
     else:
         say(f"{asked} created; `kubectl muster explain {asked.name} -n {here}` tells how it is")
+    return 0
 
 
 def _submission(
@@ -130,12 +149,15 @@ def _submission(
         raise click.UsageError(
             "--array N makes N pods that start one by one: leave --replicas and --min out."
         )
+    if given["interactive"] and (array or replicas or given["minimum"]):
+        raise click.UsageError("--interactive makes one pod: leave --array, --replicas and --min out.")
+    usual = _SHELL_SECONDS if given["interactive"] else None
     return Submission(
         **given,
         replicas=replicas or 1,
         limits=_with_gpus(amounts("--limits", limits), gpus_per_pod),
         requests=amounts("--requests", requests),
-        time=None if time is None else int(time.removesuffix("s")),
+        time=usual if time is None else int(time.removesuffix("s")),
         priority_class=priority,
         array=array,
         at_a_time=min(at_a_time or array or 1, array or 1),
@@ -153,7 +175,7 @@ def _with_gpus(limits: Mapping[str, str], gpus: int | None) -> Mapping[str, str]
 
 
 def document_of(asked: Submission) -> Document:
-    """The document of the object: a Volcano Job whose pods start together, or the Indexed Job of an array."""
+    """The document of the object: a Volcano Job whose pods start together, the Indexed Job of an array, or a pod."""
     container: Document = {"name": "main", "image": asked.image}
     said = {"limits": dict(asked.limits), "requests": dict(asked.requests)}
     if resources := {field: amounts for field, amounts in said.items() if amounts}:
@@ -165,11 +187,16 @@ def document_of(asked: Submission) -> Document:
         pod["activeDeadlineSeconds"] = asked.time
     metadata: Document = {"name": asked.name}
     annotations = {} if (seconds := asked.run_time()) is None else {RUN_TIME: span(seconds)}
-    if asked.array is None:
+    if asked.resource is not VOLCANO_JOBS:
+        metadata["labels"] = {QUEUE_LABEL: asked.queue}
+        pod |= {"priorityClassName": asked.priority_class} if asked.priority_class else {}
+    if asked.interactive:
+        spec = pod
+        container |= {"command": list(asked.command) or ["/bin/sh"], **_AT_A_TERMINAL}
+    elif asked.array is None:
         spec = _gang_spec(asked, pod)
     else:
         spec = _array_spec(asked, pod)
-        metadata["labels"] = {QUEUE_LABEL: asked.queue}
         annotations[GROUP_MIN_MEMBER] = "1"
     if annotations:
         metadata["annotations"] = annotations
@@ -188,8 +215,6 @@ def _gang_spec(asked: Submission, pod: Document) -> Document:
 
 
 def _array_spec(asked: Submission, pod: Document) -> Document:
-    if asked.priority_class:
-        pod["priorityClassName"] = asked.priority_class
     return {
         "completionMode": "Indexed",
         "completions": asked.array,

@@ -46,6 +46,7 @@ VALUES: Final = {
     names.RETRY: "1",
     names.HOLD: "true",
     names.MAY_GROW: "true",
+    names.HEARTBEAT: "2026-11-21T10:00:00Z",
     names.HOLD_MIN_RESOURCES: "10m",
     names.PREEMPTABLE: "false",
     names.COOLDOWN_TIME: "1h",

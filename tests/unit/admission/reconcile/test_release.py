@@ -11,6 +11,7 @@ from admission.engine.nodes.devices import with_numbers
 from admission.facts.pods import PodFact
 from admission.facts.workloads import JobRevision, WorkloadFact
 from admission.reconcile.release import (
+    ABANDONED,
     SHORTENED,
     Order,
     Promised,
@@ -21,7 +22,7 @@ from admission.reconcile.release import (
 )
 from admission.reconcile.trial_pod import pod_of_job
 from admission.wire import WireMetadata
-from admission.workloads.inputs import Timeouts
+from admission.workloads.inputs import ShellHeartbeat, Timeouts
 from admission.workloads.kinds.batch_job import UNSTARTED, WireJob, job_fact
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.state import WorkloadState
@@ -588,3 +589,17 @@ def test_what_an_earlier_admission_wrote_into_the_template_is_removed() -> None:
 def test_a_job_is_suspended_whatever_its_version_is() -> None:
     (order,) = orders(state_of(job(1, revision=JobRevision(7))), job(1, revision=JobRevision(7)))
     assert (order.intent, json_patch(order)) == ("suspend", None)
+
+
+def test_a_shell_that_nobody_is_at_is_deleted_whether_it_runs_or_waits() -> None:
+    bare = WorkloadKey(kind_names.POD, "bare")
+    abandoned = ShellHeartbeat("a", NOW - 300)
+    for shell, held in (
+        (gated("bare", queue=TEAM, controller="", heartbeat="a"), []),
+        (
+            released("bare", "pod/0", "n1", queue=TEAM, controller="", heartbeat="a"),
+            [admission(bare, "n1", name="bare", started=True)],
+        ),
+    ):
+        (order,) = orders(state_of(None, [shell], held, key=bare, heartbeat=abandoned), None)
+        assert (order.verb, order.uid, order.intent) == (Verb.DELETE_POD, "bare", ABANDONED)

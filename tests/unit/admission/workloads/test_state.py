@@ -7,7 +7,7 @@ import pytest
 
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import JobCounts, WorkloadFact
-from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.inputs import ShellHeartbeat, Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
 from admission.workloads.pod_sets import TemplateShapes
 from admission.workloads.pod_shapes import shape_name
@@ -528,3 +528,40 @@ def test_a_job_that_has_grown_goes_on_without_what_was_added() -> None:
     found = state_of(job(3, active=3), pods, [held, joined])
     assert not found.evictable
     assert all(not since.needed for since in found.remembered.missing_since.values())
+
+
+# ── shells ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@named_rows(
+    ("facts", "seen", "ends", "since"),
+    {
+        "the first heartbeat": ({"heartbeat": "a"}, ShellHeartbeat(), False, NOW),
+        "another one": ({"heartbeat": "b"}, ShellHeartbeat("a", NOW - 1000), False, NOW),
+        "the same for less than five minutes": ({"heartbeat": "a"}, ShellHeartbeat("a", NOW - 299), False, NOW - 299),
+        "the same for five minutes": ({"heartbeat": "a"}, ShellHeartbeat("a", NOW - 300), True, NOW - 300),
+        "it was taken away": ({}, ShellHeartbeat("a", NOW - 300), False, NOW),
+        "a controller makes another": (
+            {"heartbeat": "a", "controller": "deployment/web"}, ShellHeartbeat("a", NOW - 300), False, NOW
+        ),
+    },
+)  # fmt: skip
+@pytest.mark.parametrize("waits", [True, False], ids=["it waits", "it runs"])
+def test_a_shell_that_nobody_is_at_is_removed_after_five_minutes(
+    facts: dict[str, Any], seen: ShellHeartbeat, ends: bool, since: int, waits: bool
+) -> None:
+    facts = {"queue": TEAM, "controller": "", **facts}
+    shell = gated("bare", **facts) if waits else released("bare", "pod/0", "n1", **facts)
+    held = [] if waits else [admission(BARE, "n1", name="bare", started=True)]
+
+    found = state_of(None, [shell], held, key=BARE, heartbeat=seen)
+    assert (found.abandoned == (shell,), found.remembered.heartbeat.since) == (ends, since)
+    heard = found.remembered.heartbeat
+    assert not heard.text or ends or found.look_at == heard.since + 300, "it is looked at again by then"
+    assert (shell in found.to_recreate) is False, "nobody wants it back"
+
+
+def test_a_pod_of_a_gang_is_no_shell() -> None:
+    member = gated("any", heartbeat="a", controller="")
+    found = state_of(group(1), [member], heartbeat=ShellHeartbeat("a", NOW - 300))
+    assert found.abandoned == ()
