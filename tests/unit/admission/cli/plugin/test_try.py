@@ -222,4 +222,4 @@ async def test_when_one_that_waits_should_start_is_told(foretold: Asking, tmp_pa
     _, out, _ = await foretold("-f", file, "-n", "ml", "-o", "json")
     (item,) = json.loads(out)["items"]
     assert item["expected"]["basis"] == "prior"
-    assert item["expected"]["earliest"] > json.loads(out)["now"]
+    assert item["expected"]["notYet"]
