@@ -5,9 +5,10 @@ field's default and its absence, and amounts of equal value (``1`` and ``1000m``
 are the same as absent when they are zero, and some are not when they are empty: ``runAsUser: 0`` is root, and
 ``labelSelector: {}`` selects all pods.
 
-CEL has no recursion, so the expression holds one level in another. Where two values are equal byte for byte it goes no
-further, so its cost follows what was written in other words. The API server compiles it whenever the policy changes,
-which takes time by the square of its operators: whatever both values need is written once, for a list of the two.
+CEL has no recursion, so there is a variable for each level: the fields there that differ. Where two values are equal
+byte for byte it goes no further, so the cost follows what was written in other words. The API server compiles each
+variable whenever the policy changes, which takes time by the square of its operators: one expression with all levels
+would take ten times as long.
 """
 
 from collections.abc import Mapping
@@ -89,7 +90,7 @@ def _map(values: Mapping[str, str | int]) -> str:
     return "{" + ", ".join(entries) + "}"
 
 
-#: Tables that are bound to a name once, outside of the levels.
+#: Variables that are tables.
 _TABLES: Final[Mapping[str, str]] = {
     "zeros": texts(ABSENT_WHEN_ZERO),
     "users": texts(KEYS_OF_USERS),
@@ -99,99 +100,89 @@ _TABLES: Final[Mapping[str, str]] = {
     "meant": _map(DEFAULTS),
     "zero": "[dyn(''), dyn(0), dyn(false)]",
 }
+#: Of a field: its path and name, that of the field it lies in, and the values of both, now and before.
+_SPEC: Final = "{'at': dyn('spec'), 'key': dyn(''), 'holder': dyn(''), 'pair': dyn([object.spec, oldObject.spec]), 'of': dyn([])}"
 
 
-def job_change() -> str:
-    """The first field of a Volcano Job's spec that changed and may not, with what was found and expected; "": none."""
-    expression = _bound("dyn([object.spec, oldObject.spec])", 0)
-    for name, table in _TABLES.items():
-        expression = f"[{table}].map({name}, {expression})[0]"
-    return f"[{expression}].map(s, s == '' ? '' : 'spec' + s)[0]"
+def change_variables() -> dict[str, str]:
+    """The variables of a policy, in order. The last one, ``change``, is the first field of a Volcano Job's spec that
+    changed and may not, of the highest level at which there is one, with what was found and expected; "": none."""
+    levels = {f"differing{level}": _differing(level) for level in range(LEVELS + 1)}
+    last = " + ".join(f"variables.{name}{_not_alike(level)}" for level, name in enumerate(levels))
+    found = f"string(f.at) + ': found ' + f.pair.map(v, {_shown('v')}).join(', expected ')"
+    return {**_TABLES, **levels, "change": f"({last}).map(f, {found})[?0].orValue('')"}
 
 
-def _bound(pair: str, level: int) -> str:
-    """The change between two values, now and before, which the expression calls ``p`` with the level's number."""
-    return f"[{pair}].map(p{level}, {_change(level)})[0]"
-
-
-def _change(level: int) -> str:
-    pair = f"p{level}"
-    found = f"': found ' + {pair}.map(v, {_shown('v')}).join(', expected ')"
-    same = " || ".join([f"{pair}[0] == {pair}[1]", *_same_value(level)])
-    if level == LEVELS:
-        return f"({same} ? '' : {found})"
-    return f"({same} ? '' : {_are_alike(level)} ? {_first_below(level)} : {found})"
-
-
-def _key(level: int) -> str:
-    return f"k{level}" if level > 0 else "''"
-
-
-def _same_value(level: int) -> list[str]:
-    """Whether two values that are looked at as a whole mean the same."""
-    pair, key, holder = f"p{level}", _key(level), _key(level - 1)
+def _differing(level: int) -> str:
+    """The fields of one level that are not the same before and now, by those of the level above."""
     if level == 0:
-        return []
-    meaning = f"dyn(meant[?{key}].orValue(null))"
+        return f"[{_SPEC}].filter(f, f.pair[0] != f.pair[1])"
+    both = "f.pair.map(v, v == null ? dyn([]) : dyn(v.transformList(k, w, k)))"
+    keys = f"[{both}].map(q, q[0] + q[1].filter(k, !(k in q[0])))[0]"
+    free = {
+        1: f".filter(k, !(k in {texts(FREE_OF_JOB)}))",
+        3: f".filter(k, !(f.holder == 'tasks' && k in {texts(FREE_OF_TASK)}))",
+    }.get(level, "")
+    segment = "(type(k) == int ? '[' + string(k) + ']' : '.' + k)"
+    pair = "f.pair.map(v, v == null ? dyn(null) : dyn(v)[?k].orValue(null))"
+    field = f"{{'at': dyn(f.at + {segment}), 'key': dyn(k), 'holder': dyn(f.key), 'pair': dyn({pair}), 'of': dyn(f.pair)}}"
+    above = f"variables.differing{level - 1}.filter(f, {_are_alike(level - 1)})"
+    return f"{above}.map(f, {keys}{free}.map(k, {field})).flatten().filter(f, !({_same_value(level)}))"
+
+
+def _not_alike(level: int) -> str:
+    return f".filter(f, !({_are_alike(level)}))" if level < LEVELS else ""
+
+
+def _same_value(level: int) -> str:
+    """Whether the two values of a field are the same, or mean the same."""
+    meaning = "dyn(variables.meant[?f.key].orValue(null))"
     if level == 3:
-        meaning = f"(k1 == 'tasks' && k3 == 'name' ? dyn({text(TASK_NAME)} + string(k2)) : {meaning})"
+        name = f"dyn({text(TASK_NAME)} + string(f.holder))"
+        meaning = f"(f.at.startsWith('spec.tasks[') && f.key == 'name' ? {name} : {meaning})"
     if level == POD_FIELD:
         in_pods = _map(POD_DEFAULTS)
-        meaning = f"(k4 == 'spec' && k5 in {in_pods} ? dyn({in_pods}[k5]) : {meaning})"
-    meant = f"v == null || ({key} in zeros && v in zero) ? {meaning} : v"
-    same = [f"(!({holder} in users) && [{pair}.map(v, {meant})].exists(q, q[0] == q[1]))"]
+        meaning = f"(f.holder == 'spec' && f.key in {in_pods} ? dyn({in_pods}[f.key]) : {meaning})"
+    meant = f"v == null || (f.key in variables.zeros && v in variables.zero) ? {meaning} : v"
+    users = "!(f.holder in variables.users)"
+    same = ["f.pair[0] == f.pair[1]", f"({users} && [f.pair.map(v, {meant})].exists(q, q[0] == q[1]))"]
     if level == POD_FIELD:
-        same.append(f"(k5 == 'dnsPolicy' && {_same_dns()})")
-    readable = f"{pair}.all(v, type(v) != bool && v != null && type(v) != map && type(v) != list"
+        same.append(f"(f.key == 'dnsPolicy' && {_same_dns()})")
+    readable = "f.pair.all(v, type(v) != bool && v != null && type(v) != map && type(v) != list"
     if level >= AMOUNTS_FROM:
-        equal = f"quantity(string({pair}[0])).compareTo(quantity(string({pair}[1]))) == 0"
-        is_amount = f"({holder} in amounts || ({key} in sizes && !({holder} in users)))"
+        equal = "quantity(string(f.pair[0])).compareTo(quantity(string(f.pair[1]))) == 0"
+        is_amount = f"(f.holder in variables.amounts || (f.key in variables.sizes && {users}))"
         same.append(f"({is_amount} && {readable} && isQuantity(string(v))) && {equal})")
     if level >= PORTS_FROM:
-        is_number = f"{key} in {texts(NUMBER_OR_TEXT)} && !({holder} in users)"
-        same.append(f"({is_number} && {readable}) && string({pair}[0]) == string({pair}[1]))")
-    return same
+        is_number = f"f.key in {texts(NUMBER_OR_TEXT)} && {users}"
+        same.append(f"({is_number} && {readable}) && string(f.pair[0]) == string(f.pair[1]))")
+    return " || ".join(same)
 
 
 def _same_dns() -> str:
     """Whether pods have the same dnsPolicy, which depends on their network."""
-    on_host = "p4[i] != null && p4[i][?'hostNetwork'].orValue(false) == true"
+    on_host = "f.of[i] != null && f.of[i][?'hostNetwork'].orValue(false) == true"
     default = f"{on_host} ? {text(HOST_DNS)} : {text(str(DEFAULTS['dnsPolicy']))}"
-    meant = f"p5.transformList(i, v, v == null || v == '' ? dyn({default}) : v)"
+    meant = f"f.pair.transformList(i, v, v == null || v == '' ? dyn({default}) : v)"
     return f"[{meant}].exists(q, q[0] == q[1])"
 
 
 def _are_alike(level: int) -> str:
-    """Whether two values are looked at field by field."""
-    pair, key = f"p{level}", _key(level)
-    kind = " || ".join(f"{pair}.all(v, v == null || type(v) == {kind})" for kind in ("map", "list"))
+    """Whether the two values of a field are looked at field by field."""
+    kind = " || ".join(f"f.pair.all(v, v == null || type(v) == {kind})" for kind in ("map", "list"))
     alike = f"({kind})"
     if level >= KEPT_FROM:
-        alike = f"!({key} in kept && {pair}.exists(v, v == null)) && {alike}"
+        alike = f"!(f.key in variables.kept && f.pair.exists(v, v == null)) && {alike}"
     if level == 2:
-        alike = f"!(k1 == 'plugins' && {_one_is_missing()}) && {alike}"
+        alike = f"!(f.holder == 'plugins' && {_one_is_missing()}) && {alike}"
     return alike
 
 
 def _one_is_missing() -> str:
     """Whether one of two Jobs has not the plugin, and does not have it because another plugin needs it."""
-    needed = f"(k2 == 'svc' && {texts(NEED_SVC)}.exists(p, p in m)) || (k2 == 'ssh' && 'mpi' in m)"
-    there = f"p1.map(m, m != null && (m[?k2].orValue(null) != null || {needed}))"
+    needed = f"(f.key == 'svc' && {texts(NEED_SVC)}.exists(p, p in m)) || (f.key == 'ssh' && 'mpi' in m)"
+    there = f"f.of.map(m, m != null && (m[?f.key].orValue(null) != null || {needed}))"
     return f"[{there}].exists(q, q[0] != q[1])"
-
-
-def _first_below(level: int) -> str:
-    pair, key = f"p{level}", f"k{level + 1}"
-    both = f"{pair}.map(v, v == null ? dyn([]) : dyn(v.transformList(k, w, k)))"
-    keys = f"[{both}].map(q, q[0] + q[1].filter(k, !(k in q[0])))[0]"
-    free = {
-        0: f".filter(k1, !(k1 in {texts(FREE_OF_JOB)}))",
-        2: f".filter(k3, !(k1 == 'tasks' && k3 in {texts(FREE_OF_TASK)}))",
-    }.get(level, "")
-    below = _bound(f"{pair}.map(v, v == null ? dyn(null) : dyn(v)[?{key}].orValue(null))", level + 1)
-    segment = f"(type({key}) == int ? '[' + string({key}) + ']' : '.' + {key})"
-    changes = f"{keys}{free}.map({key}, [{below}].map(s, s == '' ? '' : {segment} + s)[0])"
-    return f"({changes}.filter(s, s != '') + [''])[0]"
 
 
 def _shown(value: str) -> str:

@@ -35,7 +35,7 @@ from admission.kube.policies.cel import (
     text,
     texts,
 )
-from admission.kube.policies.fixed_fields import job_change
+from admission.kube.policies.fixed_fields import change_variables
 from admission.kube.policies.operator_templates import (
     is_readable,
     longest,
@@ -288,7 +288,7 @@ _NAMES: Final[dict[str, Any]] = {
     "own_annotations": (*SIGNS, names.USER),
     "escaped": escaped,
     "groups_and_kinds": lambda kinds: [f"{each.group}/{each.kind}" for each in kinds],
-    "job_change": job_change,
+    "change_variables": change_variables,
     "is_readable": is_readable,
     "longest": longest,
     "own_value": own_value,
