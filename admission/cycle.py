@@ -34,6 +34,7 @@ from admission.world.queues import without
 from admission.world.reasons import REASONS_PER_TURN, ReasonChanges, StoredReasons, ToldRequests, counts
 from admission.world.world import World
 from queues.admissions import CAUSES_TOLD, Admission, LastEviction
+from queues.dependencies import Predecessor, PredecessorQuestion
 from queues.errors import DatabaseError, DatabaseTooSlow, DataRefused, Fenced
 from queues.plan import Evict, Plan, Reason, setbacks_of
 from queues.plugins.guard import PluginFault
@@ -42,6 +43,7 @@ from queues.slices import run_in_slices, slices
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.read import past_use
+from queues.sql.read.predecessors import predecessors
 from queues.sql.read.world import closed_among
 from queues.text_format import listed
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
@@ -52,6 +54,8 @@ _log = logging.getLogger(__name__)
 REFRESHED = 40
 #: Admissions that one statement asks about.
 _RECALLED = 10_000
+#: Predecessors that one statement asks about: two tables are looked into for each.
+_LOOKED_FOR = 1_000
 #: Postings that a turn reads to learn past use: a few seconds.
 MOST_POSTINGS = 50_000
 #: How often limits are halved at the most: then a transaction is about few rows.
@@ -141,6 +145,8 @@ class Cycle:
             await asyncio.to_thread(world.queue_facts.build_tree)
         if world.admission_index.unknown:
             await recall(self._database, world)
+        if world.dependencies.must_ask:
+            await look_for_predecessors(self._database, world)
         if world.usage_history.needs_reading:
             await look_back(self._database, world, now)
         await self._refresh(now)
@@ -317,7 +323,8 @@ class Cycle:
 
     def is_due(self) -> bool:
         """Whether the next turn has something to do though nothing else changes."""
-        return self.world.snapshot_is_stale or intake.has_urgent(self.world)
+        world = self.world
+        return world.snapshot_is_stale or intake.has_urgent(world) or world.dependencies.must_ask
 
     def has_stopped(self) -> bool:
         """Whether the last plan was as large as one may be, so that the next turn goes on with it at once."""
@@ -506,6 +513,16 @@ async def recall(database: Database, world: World) -> None:
         asked = unknown[start : start + _RECALLED]
         async with database.transaction() as tx:
             world.learn_closed(asked, await closed_among(tx, asked))
+
+
+async def look_for_predecessors(database: Database, world: World) -> None:
+    """Read from the ledger which workloads others come after that are not there any more. Raises DatabaseError."""
+    questions = world.dependencies.questions()
+    found: dict[PredecessorQuestion, Predecessor] = {}
+    for start in range(0, len(questions), _LOOKED_FOR):
+        async with database.transaction() as tx:
+            found |= await predecessors(tx, questions[start : start + _LOOKED_FOR])
+    world.dependencies.learn(questions, found)
 
 
 def _last_eviction(evict: Evict, now: int) -> LastEviction | None:

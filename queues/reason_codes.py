@@ -58,6 +58,14 @@ class ReasonCode(StrEnum):
     CHECK_REJECTED = "CheckRejected"
     #: Its queue lists an AdmissionCheck that does not exist.
     UNKNOWN_CHECK = "UnknownCheck"
+    #: Another workload that it is to come after has not ended (``muster.dev/after``).
+    WAITS_FOR_DEPENDENCY = "WaitsForDependency"
+    #: Another workload that has to succeed before it has ended otherwise.
+    DEPENDENCY_FAILED = "DependencyFailed"
+    #: Another workload that it is to come after does not exist, or is in no queue, and the ledger knows none that was.
+    DEPENDENCY_MISSING = "DependencyMissing"
+    #: It closes a cycle of workloads that are to come after one another.
+    DEPENDENCY_CYCLE = "DependencyCycle"
     #: The pods of an earlier admission are not gone yet.
     DRAINING = "Draining"
     #: As Draining, before the workload is considered again.
@@ -208,6 +216,17 @@ class ReasonCode(StrEnum):
 #: and is for its owner to change.
 NEVER: Final = frozenset((ReasonCode.NEVER_FITS, ReasonCode.UNKNOWN_LEVEL, ReasonCode.UNKNOWN_RESOURCE))
 
+#: It waits for another workload, or for its owner: it counts with what never fits, and keeps nothing out that could
+#: start.
+OF_DEPENDENCIES: Final = frozenset(
+    (
+        ReasonCode.WAITS_FOR_DEPENDENCY,
+        ReasonCode.DEPENDENCY_FAILED,
+        ReasonCode.DEPENDENCY_MISSING,
+        ReasonCode.DEPENDENCY_CYCLE,
+    )
+)
+
 #: Nothing starts with one of these before its object, its queue or another object is changed: no forecast holds.
 NEEDS_A_CHANGE: Final = frozenset(
     {
@@ -226,6 +245,7 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.WAITS_FOR_CHECK,
         ReasonCode.CHECK_REJECTED,
         ReasonCode.UNKNOWN_CHECK,
+        *OF_DEPENDENCIES,
         ReasonCode.GANG_TOO_LARGE,
         ReasonCode.RUN_TIME_TOO_LONG,
         ReasonCode.INVALID_SPEC,

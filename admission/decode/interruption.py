@@ -10,6 +10,7 @@ from admission.decode.ignored_values import ignored_in_metadata
 from admission.facts.pods import NOTHING_SAID, Conduct, Hold
 from queues.api import names
 from queues.api.model import LONGEST_SECONDS
+from queues.api.reading.dependencies import read_dependencies
 from queues.api.reading.user_values import duration, shortened
 from queues.api.types.pod import WirePodSpec
 
@@ -22,8 +23,9 @@ _NAMES: Final = (
     names.COOLDOWN_TIME,
     names.RETRY,
 )
-#: Policies read and write it as an annotation.
-_SAID: Final = (*_NAMES, names.HOLD)
+#: Annotations only: policies read and write the one, and no label can have the value of the other.
+_ANNOTATIONS: Final = (names.HOLD, names.AFTER)
+_SAID: Final = (*_NAMES, *_ANNOTATIONS)
 _HOLDS: Final = {each.value: each for each in Hold}
 _NOTHING: Final[Mapping[str, str]] = {}
 #: Characters.
@@ -59,7 +61,7 @@ def conduct_of(
     ``image``: by ``image_of``; ``ignored``: of other values, by ``ignored_in_template``."""
     first, second = annotations or _NOTHING, labels or _NOTHING
     either = (first.get(name) if name in first else second.get(name) for name in _NAMES)
-    said = (*either, first.get(names.HOLD))
+    said = (*either, *(first.get(name) for name in _ANNOTATIONS))
     # Long texts are not kept twice.
     is_short = sum(len(text) for text in said if text) <= _CACHED
     conduct = (_conduct if is_short else _conduct.__wrapped__)(deadline, said)
@@ -101,6 +103,7 @@ def _conduct(deadline: int | None, texts: tuple[str | None, ...]) -> Conduct:
         cooldown=duration(said[names.COOLDOWN_TIME]) or 0,
         retry=shortened(said[names.RETRY] or ""),
         hold=_HOLDS.get(said[names.HOLD] or "", Hold.NONE),
+        after=read_dependencies(said[names.AFTER]),
         ignored=ignored_in_metadata(said),
     )
     return NOTHING_SAID if conduct == NOTHING_SAID else one(conduct)

@@ -260,6 +260,8 @@ def _corrected(workload: Workload, reason: Reason) -> str:
         return "nothing lets this one in again; submit the work anew"
     if reason.code in (ReasonCode.WAITS_FOR_CHECK, ReasonCode.CHECK_REJECTED):
         return f"a yes of its admission checks: {reason.message}"
+    if reason.code is ReasonCode.WAITS_FOR_DEPENDENCY:
+        return f"the end of what it comes after: {reason.message}"
     if not awaits_pods(workload):
         return f"what is wrong with it corrected: {reason.message}"
     if reason.code is ReasonCode.NOT_ENOUGH_PODS:

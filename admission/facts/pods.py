@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from admission.facts.devices import PodResourceClaim
 from admission.facts.volumes import PodVolume
+from queues.api.reading.dependencies import NO_DEPENDENCIES, WrittenDependencies
 from queues.api.reading.device_shares import with_share
 from queues.resources import Resources
 from queues.workload import (
@@ -56,6 +57,8 @@ class Conduct:
     #: What is said to the policies of the queue (``policy.muster.dev/KEY``), sorted by key.
     hints: tuple[tuple[str, str], ...] = ()
     hold: Hold = Hold.NONE
+    #: What it is to come after.
+    after: WrittenDependencies = NO_DEPENDENCIES
     #: Values that cannot be read, as sentences (``admission.decode.ignored_values``).
     ignored: tuple[str, ...] = ()
 

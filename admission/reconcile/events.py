@@ -15,7 +15,7 @@ from admission.world.hypernodes import problems_of
 from admission.world.world import World
 from queues.api.api_resources import FLAVORS, HYPERNODES, TOPOLOGIES, ApiResource, ObjectRef
 from queues.plan import Admit, Evict, Reason
-from queues.reason_codes import NEVER, ReasonCode
+from queues.reason_codes import NEVER, OF_DEPENDENCIES, ReasonCode
 from queues.text_format import counted, rfc3339, span
 from queues.workload import AdmissionId, WorkloadKey
 
@@ -127,8 +127,8 @@ def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> Even
     if reason.code == ReasonCode.UNKNOWN_QUEUE:
         # Names of queues are shown only to users who may see these queues; all who see the object see its events.
         message += f": `kubectl muster explain {ref.name} -n {ref.namespace}` names those that look alike"
-    # No warning for what time solves; what never fits is for its owner to change.
-    warning = reason.code in NEVER
+    # No warning for what time solves; what never fits, or comes after what cannot end well, is for its owner to change.
+    warning = reason.code in NEVER or reason.code in OF_DEPENDENCIES - {ReasonCode.WAITS_FOR_DEPENDENCY}
     return EventNote(ref=ref, reason=reason.code, message=message, action=WAIT, warning=warning)
 
 

@@ -66,7 +66,8 @@ class WorldView:
         claims = world.devices.claims
         fact = None if each.fact is None else claims.in_workload(each.fact)
         pods = tuple(map(claims.in_pod, each.pods))
-        queue = (fact.queue if fact is not None else pods[0].queue) or DEFAULT_QUEUE
+        named = fact if fact is not None else pods[0]
+        queue = named.queue or DEFAULT_QUEUE
         return WorkloadInputs(
             key=each.key,
             fact=fact,
@@ -75,6 +76,7 @@ class WorldView:
             arrival=arrival,
             quotas=world.namespace_quotas.of(each.item.namespace),
             policy=world.queue_permissions.policy(queue),
+            dependency=world.dependencies.obstacle_of_new(each.key, named),
             checks=world.admission_checks.of(each.key, world.queue_permissions.checks(queue), "", self.now),
             templates=NOTHING_ASKED if fact is None else world.templates.shapes_of(fact, None),
         )

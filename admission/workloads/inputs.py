@@ -217,6 +217,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     may_use_queue: bool = True
     #: Pods of it that were taken back, or are about to be, and are to be made again.
     recreations: tuple[Recreation, ...] = ()
+    #: What it waits for that it is to come after; None if nothing.
+    dependency: Obstacle | None = None
     #: How far the AdmissionChecks of its queue are.
     checks: tuple[CheckProgress, ...] = NO_CHECKS
 

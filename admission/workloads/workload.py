@@ -68,8 +68,9 @@ def workload_of(
         obstacle = _runs_already(fact) or inputs.templates.refusal or _lacks_room_or_name(inputs, fact)
     if support_of(inputs.key).is_group and not inputs.admissions and obstacle is None:
         obstacle = _about_to_move(inputs, fact) or _too_few_pods(inputs, fact, pod_sets)
-    if obstacle is None and inputs.checks and not inputs.admissions:
-        obstacle = awaits_checks(inputs.checks)
+    if obstacle is None and not inputs.admissions:
+        # A check is not asked before what is to come first has ended.
+        obstacle = inputs.dependency or awaits_checks(inputs.checks)
     return Workload(
         key=inputs.key,
         namespace=fact.namespace,
@@ -373,8 +374,8 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
     elif pod is not None:
         obstacle = _eviction_refused(inputs) or on_hold(inputs)
         obstacle = obstacle or held_back(inputs) or held_back_by_refusals(inputs)
-        if obstacle is None and inputs.checks and last is None:
-            obstacle = awaits_checks(inputs.checks)
+        if obstacle is None and last is None:
+            obstacle = inputs.dependency or awaits_checks(inputs.checks)
     named = pod or last or again
     return Workload(
         key=inputs.key,

@@ -34,6 +34,7 @@ from admission.workloads.state import WorkloadState, derive_state, state_beside
 from admission.world.admission_checks import AdmissionChecks
 from admission.world.admissions import AdmissionIndex, ClosedAdmissions
 from admission.world.attached_volumes import AttachedVolumes
+from admission.world.dependencies import DependencyIndex
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.learned.held_back import NamespaceQuotas, SetAside, TakenNames, defect_of, endless_reason
 from admission.world.learned.refused_nodes import AvoidedNodes, RefusedNodes
@@ -109,6 +110,9 @@ class World:
         self.templates, self.larger_pods = TemplateIndex(timeouts.dry_run), LargerPods()
         self.ended_pods = EndedPods()
         self.seen_ends = SeenEnds(self.pod_index, self.volcano_jobs.stored)
+        self.dependencies = DependencyIndex(
+            self.pod_index, self.admission_index, self.seen_ends, self.ledger, self.recreations
+        )
         self.seen_times = SeenTimes()
         self.avoided_nodes = AvoidedNodes(
             self.node_inventory.is_faulty, self.node_inventory.offers_faulty_devices
@@ -160,7 +164,7 @@ class World:
 
     def _of_workloads(self) -> tuple[PerWorkload, ...]:
         """Parts that know a workload until it has left and holds nothing."""
-        seen = (self.seen_ends, self.larger_pods, self.avoided_nodes, self.refused_nodes)
+        seen = (self.seen_ends, self.larger_pods, self.avoided_nodes, self.refused_nodes, self.dependencies)
         return (self.ledger, self.volcano_jobs, self.admission_index, self.aside, *seen)
 
     def drop_gone(self, queues: Iterable[QueueName], nodes: Iterable[NodeName]) -> None:
@@ -256,6 +260,7 @@ class World:
         self.pod_index.put_pod(uid, fact)
         self.volcano_jobs.put_pod(uid, fact)
         self._settle(uid)
+        self.dependencies.observe(WorkloadKey(kind_names.POD, uid), before, fact)
         if (
             fact is not None
             and fact.successor
@@ -323,8 +328,10 @@ class World:
             self.seen_ends.note_object_leaves(key)
         elif fact is not None and key not in self.facts:
             self.seen_ends.forget(key)
+        before = self.facts.get(key)
         for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
+        self.dependencies.observe(key, before, fact)
         return (key,)
 
     def _observe_node(self, change: Change) -> set[WorkloadKey]:
@@ -505,6 +512,8 @@ class World:
             self.dirty |= self._in_queues(changed.by_checks.__contains__)
         of_policy = changed.by_policy & self.states.keys()
         self.dirty |= changed.told | {key for key in of_policy if self.states[key].follows_policy}
+        if self.dependencies.is_used:
+            self.dirty |= self.dependencies.touched(self.dirty)
         for part in parts(list(self.dirty), size, self.weight):
             self.dirty.difference_update(part)
             for key in sorted(part, key=attrgetter("kind", "uid")):
@@ -655,6 +664,7 @@ class World:
             disowned=self.pod_index.why_disowned(pods[0]) if key.kind == kind_names.POD and pods else "",
             closed=self.admission_index.closed_on(key, pods),
             origins=self.admission_index.origins(key, pods),
+            dependency=self.dependencies.obstacle_of(key) if self.dependencies.is_used else None,
             checks=NO_CHECKS
             if user is None or not (checks := self.queue_permissions.checks(user.queue))
             else self.admission_checks.of(key, checks, generation, now),

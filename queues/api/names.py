@@ -142,6 +142,9 @@ RETRY: Final = "muster.dev/retry"
 #: Annotation of workloads, written by any user who may change them: with "true" its owner holds it back, with
 #: "suspended" also while it runs. The latter is written by a policy as well when the owner suspends what runs.
 HOLD: Final = "muster.dev/hold"
+#: Annotation of workloads: it is not admitted before other workloads of its namespace have ended
+#: (``queues.api.reading.dependencies``).
+AFTER: Final = "muster.dev/after"
 #: Annotation, written by a policy: the object was created suspended. To suspend it once more changes nothing.
 CREATED_SUSPENDED: Final = "muster.dev/created-suspended"
 

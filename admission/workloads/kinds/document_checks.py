@@ -37,6 +37,7 @@ from queues.api.api_resources import (
 )
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.model import excerpt
+from queues.api.reading.dependencies import AFTER_PATH, read_dependencies, unusable_dependency
 from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.api.validation.known import Known
 from queues.api.validation.pod_rules import template_violations
@@ -72,9 +73,10 @@ def check_as_in_cluster(subject: Subject, inherited: str, known: Known) -> list[
     support = kinds.by_resource.get((subject.value["apiVersion"], subject.value["kind"]))
     if support is None:
         return _of_another_kind(subject, inherited)
+    after = list(_of_dependencies(subject, support, kinds))
     if (description := kinds.description_of(support.kind)) is not None:
-        return list(_of_operator(subject, description, inherited, known))
-    return list(_of_own_kind(subject, support, inherited))
+        return [*after, *_of_operator(subject, description, inherited, known)]
+    return [*after, *_of_own_kind(subject, support, inherited)]
 
 
 def _of_device_kind(subject: Subject) -> list[Finding] | None:
@@ -124,6 +126,18 @@ def _of_another_kind(subject: Subject, inherited: str) -> list[Finding] | None:
         )
         return [subject.finding("warning", "kind", f"{version} {kind} with queue {queue}", expected)]
     return None
+
+
+def _of_dependencies(subject: Subject, support: KindSupport, kinds: Kinds) -> Iterator[Finding]:
+    """What is wrong with the annotation that names what the object comes after. A kind may be known to the cluster."""
+    text = _member(subject.metadata, ("annotations", names.AFTER))
+    named, problem = read_dependencies(text if isinstance(text, str) else None)
+    if problem is not None:
+        yield subject.finding("error", AFTER_PATH, *problem)
+        return
+    name = str(_member(subject.metadata, ("name",)) or "")
+    if (problem := unusable_dependency(named, support.kind, name, kinds.by_kind)) is not None:
+        yield subject.finding("warning", AFTER_PATH, *problem)
 
 
 def _of_own_kind(subject: Subject, support: KindSupport, inherited: str) -> Iterator[Finding]:

@@ -45,6 +45,7 @@ VALUES: Final = {
     names.MIN_RUN_TIME: "1h",
     names.RETRY: "1",
     names.HOLD: "true",
+    names.AFTER: "job/a",
     names.MAY_GROW: "true",
     names.HEARTBEAT: "2026-11-21T10:00:00Z",
     names.HOLD_MIN_RESOURCES: "10m",

@@ -59,6 +59,25 @@ def test_without_a_queue_it_starts_at_once() -> None:
     assert note.startswith("note: JobSet team/train metadata.labels: found no queue, expected label muster")
 
 
+@pytest.mark.parametrize(
+    ("after", "finding"),
+    [
+        ("job/a, vcjob/b:any", ""),
+        ("job/a, job/a", "error: {}found job/a twice, expected each name once"),
+        ("deployment/a", "warning: {}found deployment/a, expected a kind whose objects wait in queues: "),
+        ("jobset/train", "warning: {}found jobset/train, its own name, expected other workloads"),
+    ],
+)
+def test_what_work_comes_after_is_read_on_every_kind(after: str, finding: str) -> None:
+    text = (JOB_SET % (POD % 4)).replace("labels:", f'annotations: {{muster.dev/after: "{after}"}}, labels:')
+    found = [each for each in told(text) if "muster.dev/after" in each]
+    path = "JobSet team/train metadata.annotations[muster.dev/after]: "
+    assert [each.startswith(finding.format(path)) for each in found] == ([True] if finding else [])
+    metadata = f"{{name: p, annotations: {{muster.dev/after: a}}, labels: {{{QUEUED}}}}}"
+    pod = f"{{apiVersion: v1, kind: Pod, metadata: {metadata}, spec: {POD % 1}}}"
+    assert any(each.startswith("error: Pod p metadata.annotations[muster.dev/after]") for each in told(pod))
+
+
 @with_rows("text", "beginning")
 def test_other_kinds_are_named(text: str, beginning: str) -> None:
     *_, found = told(text)

@@ -1,0 +1,314 @@
+"""Work that comes after other work: which workload a name means, and what follows from how that ended."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from admission import cycle
+from admission.facts.pods import Conduct, PodPhase
+from admission.facts.workloads import WorkloadFact
+from admission.world.world import World
+from queues import kind_names
+from queues.admissions import AdmissionState
+from queues.api.reading.dependencies import read_dependencies
+from queues.dependencies import Arrived, Predecessor, PredecessorQuestion
+from queues.errors import DatabaseUnavailable
+from queues.kind_names import KindName
+from queues.workload import Result, WorkloadKey
+from tests.builders.facts import NOW, admission, gone, job, node, pod, queue, see, world
+
+TEAM = queue("team")
+FIRST, NEXT = WorkloadKey(kind_names.JOB, "first-uid"), WorkloadKey(kind_names.JOB, "next-uid")
+
+
+def named(name: str, after: str | None = None, **facts: Any) -> WorkloadFact:
+    """A Job that is to come after others; its uid follows from its name."""
+    given: dict[str, Any] = {"key": WorkloadKey(kind_names.JOB, f"{name}-uid"), "created": NOW}
+    conduct = Conduct(after=read_dependencies(after))
+    return replace(job(1, name=name, suspended=True), **given | facts, conduct=conduct)
+
+
+def succeeded(fact: WorkloadFact) -> WorkloadFact:
+    return replace(fact, finished=True)
+
+
+def failed(fact: WorkloadFact) -> WorkloadFact:
+    return replace(fact, finished=True, failed=True)
+
+
+def in_ledger(
+    uid: str, result: Result | None, *, created: int = NOW - 900, number: int = 1, kind: str = "job"
+) -> Predecessor:
+    return Predecessor(WorkloadKey(KindName(kind), uid), Arrived(created, number), result)
+
+
+def ask(known: World, ledger: dict[str, Predecessor] | None = None) -> list[str]:
+    """Have the ledger asked as in a turn. ``ledger``: what it knows, by name. Returns what it was asked for."""
+    questions = known.dependencies.questions()
+    found = {each: (ledger or {})[each.name] for each in questions if each.name in (ledger or {})}
+    known.dependencies.learn(questions, found)
+    known.refresh(NOW)
+    return [f"{each.kind}/{each.name}" for each in questions]
+
+
+def waits(known: World, key: WorkloadKey = NEXT) -> tuple[str, str]:
+    """Why a workload waits; ("", ""): it may be admitted."""
+    obstacle = known.states[key].workload.obstacle
+    return ("", "") if obstacle is None else (str(obstacle.code), obstacle.message)
+
+
+@pytest.mark.parametrize(
+    ("after", "end", "code"),
+    [
+        ("job/first", succeeded, ""),
+        ("job/first:ok", succeeded, ""),
+        ("job/first", failed, "DependencyFailed"),
+        ("job/first:any", failed, ""),
+        ("job/first:any", succeeded, ""),
+    ],
+)
+def test_it_may_be_admitted_when_its_predecessor_has_ended_as_it_wants(
+    after: str, end: Any, code: str
+) -> None:
+    known = world([TEAM, named("first"), named("next", after)])
+    assert waits(known)[0] == "WaitsForDependency"
+    assert ask(known) == [], "what is there is read from memory"
+    see(known, end(named("first")))
+    assert waits(known)[0] == code
+
+
+def test_a_predecessor_that_failed_says_what_its_owner_can_do() -> None:
+    known = world([TEAM, failed(named("first")), named("next", "job/first, job/other:any")])
+    assert waits(known) == (
+        "DependencyFailed",
+        "job/first failed, and job/next is to start once it has succeeded. Create job/next again after the next "
+        "job/first; or start it all the same: kubectl annotate job/next --overwrite "
+        "muster.dev/after=job/first:any,job/other:any",
+    )
+    see(known, named("next", "job/first:any"))
+    assert waits(known) == ("", "")
+
+
+def test_all_of_them_have_to_end_and_the_message_names_those_that_have_not() -> None:
+    known = world([TEAM, named("a"), named("b"), named("c"), named("next", "job/a, job/b, job/c:any")])
+    see(known, succeeded(named("a")))
+    assert waits(known)[1] == "waits for job/b to succeed, and for job/c to end (annotation muster.dev/after)"
+    see(known, succeeded(named("b")), failed(named("c")))
+    assert waits(known) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("result", "code"),
+    [(Result.SUCCEEDED, ""), (Result.FAILED, "DependencyFailed"), (Result.DELETED, "DependencyFailed")],
+)
+def test_a_predecessor_whose_object_is_gone_counts_by_what_the_ledger_says(result: Result, code: str) -> None:
+    known = world([TEAM, named("next", "job/first")])
+    assert waits(known)[0] == "WaitsForDependency"
+    assert ask(known, {"first": in_ledger("old", result)}) == ["job/first"]
+    assert waits(known)[0] == code
+    see(known, named("next", "job/first"), named("unconcerned"))
+    assert (ask(known), waits(known)[0]) == ([], code), "the ledger is asked once"
+
+
+def test_all_names_are_asked_for_together_and_again_only_when_one_comes_or_goes() -> None:
+    known = world([TEAM, named("next", "job/a, vcjob/b"), named("other", "job/a")])
+    assert ask(known) == ["job/a", "vcjob/b", "job/a"]
+    assert waits(known) == (
+        "DependencyMissing",
+        "there is no job/a and vcjob/b in its namespace, and there was none in a queue: create what is missing, or "
+        "correct the annotation muster.dev/after",
+    )
+    late = named("a", created=NOW + 60)
+    see(known, late)
+    assert set(ask(known)) == {"job/a"}
+    see(known, succeeded(late))
+    assert ask(known) == []
+    assert (waits(known)[0], waits(known, named("other").key)) == ("DependencyMissing", ("", ""))
+
+
+def test_what_comes_after_nothing_costs_nothing() -> None:
+    known = world([TEAM, named("first"), named("next"), pod("bare", gated=True, controller="")])
+    assert not known.dependencies.is_used
+    assert not known.dependencies.must_ask
+
+
+def test_what_runs_or_ran_before_is_not_asked_about() -> None:
+    known = world(
+        [TEAM, node("n1"), named("next", "job/first", suspended=False)], [admission(NEXT, "n1", started=True)]
+    )
+    assert ask(known) == []
+    assert waits(known) == ("", "")
+
+
+def test_an_end_that_was_seen_counts_until_the_ledger_has_it() -> None:
+    first = named("first")
+    known = world([TEAM, first, named("next", "job/first")], arrivals={FIRST: 1, NEXT: 2})
+    see(known, succeeded(first), gone(first))
+    ask(known, {"first": in_ledger("first-uid", None, created=NOW)})
+    assert waits(known) == ("", "")
+    known.forget([FIRST])
+    assert ask(known, {"first": in_ledger("first-uid", Result.SUCCEEDED, created=NOW)}) == ["job/first"]
+    assert waits(known) == ("", "")
+
+
+def test_one_that_is_deleted_before_it_ended_has_not_succeeded() -> None:
+    first = named("first")
+    known = world(
+        [TEAM, node("n1"), first, named("next", "job/first")],
+        [admission(FIRST, "n1", name="first")],
+        arrivals={FIRST: 1, NEXT: 2},
+    )
+    see(known, gone(first))
+    ask(known, {"first": in_ledger("first-uid", None, created=NOW)})
+    assert waits(known)[0] == "WaitsForDependency", "its pods run still"
+    known.put_admissions(
+        [replace(admission(FIRST, "n1", name="first"), state=AdmissionState.CLOSED, ended=frozenset({0}))]
+    )
+    known.refresh(NOW)
+    assert waits(known)[1].startswith("job/first was deleted before it ended, and job/next")
+
+
+def test_a_name_means_the_newest_workload_that_came_before() -> None:
+    old = in_ledger("old", Result.FAILED)
+    known = world([TEAM, named("first"), named("next", "job/first")])
+    ask(known, {"first": old})
+    see(known, succeeded(named("first")))
+    assert waits(known) == ("", ""), "the one that is there came after the one that failed"
+
+    known = world([TEAM, named("next", "job/first"), named("first", created=NOW + 60)])
+    ask(known, {"first": old})
+    assert waits(known)[0] == "DependencyFailed", "the one that is there came after the successor"
+
+
+def test_two_of_one_command_are_made_in_the_same_second_in_whatever_order() -> None:
+    first, successor = named("first"), named("next", "job/first")
+    known = world([TEAM, successor, first], arrivals={NEXT: 8, FIRST: 9})
+    ask(known, {"first": in_ledger("old", Result.SUCCEEDED)})
+    assert waits(known)[0] == "WaitsForDependency"
+
+
+def test_a_name_that_nobody_had_before_means_the_first_that_comes() -> None:
+    late = named("first", created=NOW + 60)
+    known = world([TEAM, named("next", "job/first")])
+    ask(known)
+    assert waits(known)[0] == "DependencyMissing"
+    see(known, late)
+    ask(known)
+    assert waits(known)[0] == "WaitsForDependency"
+    see(known, gone(late), named("first", created=NOW + 120, key=WorkloadKey(kind_names.JOB, "second")))
+    ask(known, {"first": in_ledger("first-uid", Result.DELETED, created=NOW + 60, number=7)})
+    assert waits(known)[0] == "DependencyFailed", "a name is one workload from then on"
+
+
+def test_a_predecessor_in_no_queue_has_no_end_that_is_known() -> None:
+    known = world([TEAM, named("first", queue=None), named("next", "job/first")])
+    ask(known)
+    assert waits(known) == (
+        "DependencyMissing",
+        "job/first does not wait in a queue, so that Muster does not know the end: create it again in a queue, or "
+        "correct the annotation muster.dev/after",
+    )
+    see(known, named("first"))
+    assert waits(known)[0] == "WaitsForDependency"
+
+
+def test_bare_pods_come_after_others_and_others_after_them() -> None:
+    bare = pod("bare", gated=True, controller="", queue=TEAM.queue.name, created=NOW)
+    key, conduct = WorkloadKey(kind_names.POD, "then"), Conduct(after=read_dependencies("pod/bare"))
+    after = replace(bare, uid="then", name="then", owner=key, conduct=conduct)
+    known = world([TEAM, bare, after])
+    assert (ask(known), waits(known, key)[0]) == ([], "WaitsForDependency")
+    see(known, replace(bare, gated=False, phase=PodPhase.SUCCEEDED, ended_first=True))
+    assert waits(known, key) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("after", "message"),
+    [
+        ("job/next", "found job/next, its own name, expected other workloads"),
+        ("deployment/web", "found deployment/web, expected a kind whose objects wait in queues: "),
+        ("first", "found 'first', expected KIND/NAME"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_and_it_waits(after: str, message: str) -> None:
+    known = world([TEAM, named("next", after)])
+    assert ask(known) == [] or after.startswith("deployment")
+    code, said = waits(known)
+    assert (code, said.startswith(f"metadata.annotations[muster.dev/after]: {message}")) == (
+        "InvalidSpec",
+        True,
+    )
+    see(known, named("next"))
+    assert waits(known) == ("", "")
+
+
+def test_the_last_of_a_cycle_names_it_and_the_others_wait() -> None:
+    known = world([TEAM, named("a", "job/b"), named("b", "job/c")])
+    see(known, named("c", "job/a", created=NOW + 60))
+    ask(known)
+    keys = [named(name).key for name in "abc"]
+    assert [waits(known, key)[0] for key in keys] == [
+        *("WaitsForDependency", "WaitsForDependency"),
+        "DependencyCycle",
+    ]
+    assert waits(known, keys[2])[1] == (
+        "it is to come after itself: job/c, job/a and job/b, each after the next and the last after the first. Take "
+        "one of them out of the annotation muster.dev/after of the one before"
+    )
+    see(known, named("a"))
+    assert [waits(known, key)[0] for key in keys] == ["", "WaitsForDependency", "WaitsForDependency"]
+    see(known, named("a", "job/b"))
+    assert waits(known, keys[2])[0] == "DependencyCycle", "whichever object closes it"
+
+
+def test_a_long_row_of_work_is_no_cycle() -> None:
+    row = [
+        named(f"step-{number}", f"job/step-{number - 1}", created=NOW + number) for number in range(1, 400)
+    ]
+    known = world([TEAM, named("step-0"), *row])
+    assert ask(known) == []
+    assert {waits(known, each.key)[0] for each in row} == {"WaitsForDependency"}
+    see(known, succeeded(named("step-0")))
+    assert waits(known, row[0].key) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("after", "code"),
+    [
+        ("job/first", "WaitsForDependency"),
+        ("job/gone", ""),
+        ("job/bad, job/gone", "DependencyFailed"),
+        ("a", "InvalidSpec"),
+    ],
+)
+def test_a_trial_goes_by_the_objects_that_are_there(after: str, code: str) -> None:
+    known, tried = world([TEAM, named("first"), failed(named("bad"))]), named("tried", after)
+    obstacle = known.dependencies.obstacle_of_new(tried.key, tried)
+    assert ("" if obstacle is None else obstacle.code) == code
+    assert not known.dependencies.is_used
+
+
+async def test_the_ledger_is_asked_again_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, answers = (
+        world([TEAM, named("next", "job/first")]),
+        [DatabaseUnavailable(reason="it is away"), None],
+    )
+
+    async def asked_for(_: object, questions: list[PredecessorQuestion]) -> Any:
+        if (error := answers.pop(0)) is not None:
+            raise error
+        return {each: in_ledger("old", Result.SUCCEEDED) for each in questions}
+
+    monkeypatch.setattr(cycle, "predecessors", asked_for)
+    database: Any = SimpleNamespace(transaction=nullcontext)
+    with pytest.raises(DatabaseUnavailable):
+        await cycle.look_for_predecessors(database, known)
+    assert known.dependencies.must_ask
+    await cycle.look_for_predecessors(database, known)
+    known.refresh(NOW)
+    assert (waits(known), known.dependencies.must_ask) == (("", ""), False)
+    await cycle.look_for_predecessors(database, known)
+    assert answers == [], "nothing is left to ask"
