@@ -9,7 +9,7 @@ same numbers, as people write them, into ``message``. Messages may improve.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 from queues.errors import MusterError
 from queues.plan import Reason
@@ -22,6 +22,9 @@ from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import counted, listed, rfc3339
 from queues.workload import AdmissionId, FlavorName, QueueName
+
+#: Of pending workloads: what never fits, or comes after others, keeps nothing out that could start.
+_COUNTED_APART: Final = " that never fit or come after others"
 
 
 def queue_limit(hit: LimitHit) -> Reason:
@@ -348,8 +351,8 @@ def run_time_too_long(limit: RunLimit, declared: int) -> Reason:
 
 
 def pending_limit(*, queue: QueueName, limit: int, never_fit: bool = False) -> Reason:
-    """access.maxPending. ``never_fit``: of those that never fit, which count by themselves."""
-    which = " that never fit" if never_fit else ""
+    """access.maxPending. ``never_fit``: of those that never fit or come after others, which count by themselves."""
+    which = _COUNTED_APART if never_fit else ""
     message = f"queue {queue} considers {limit} waiting workloads{which} at a time, and as many came earlier"
     return _reason(ReasonCode.PENDING_LIMIT, message, queue=queue, limit=limit)
 
@@ -363,8 +366,8 @@ def making_room(*, pods: int, names: Sequence[str]) -> Reason:
 
 def user_limit(*, queue: QueueName, limit: int, user: str, never_fit: bool = False) -> Reason:
     """access.maxPendingPerUser. ``user`` "": workloads without a known user count as one user's. ``never_fit``: of
-    those that never fit, which count by themselves."""
-    whose, which = user or "work without a known user", " that never fit" if never_fit else ""
+    those that never fit or come after others, which count by themselves."""
+    whose, which = user or "work without a known user", _COUNTED_APART if never_fit else ""
     message = (
         f"queue {queue} considers {limit} waiting workloads{which} of one user at a time, "
         f"and {whose} has as many "

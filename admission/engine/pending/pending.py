@@ -38,7 +38,7 @@ from queues.plan import Reason
 from queues.quota.access import AccessRefusal
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import OF_DEPENDENCIES, ReasonCode
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
@@ -73,7 +73,7 @@ class PendingWorkloads:
         #: (second at which a backoff ends, or closed nodes are closed to it as well, workload), as a heap.
         self._backoffs: list[tuple[int, WorkloadKey]] = []
         self._limits = PendingLimits(tree)
-        #: What never fits counts by itself, so that it keeps nothing out that does.
+        #: What never fits, or comes after other work, counts by itself, so that it keeps nothing out that could start.
         self._limits_of_unfit = PendingLimits(tree, never_fit=True)
         #: The nodes of this state as if they were empty; None if no class was compared with them yet.
         self._empty: EmptyCluster | None = None
@@ -226,11 +226,12 @@ class PendingWorkloads:
             self.set_own_reason(key, reason)
             if workload.hold is not None and awaits_pods(workload):
                 self.awaiting_pods[key] = entry.workload
-            return entry
-        workload_class = entry.workload_class = self._class_of(entry, trial)
-        if (limits := self._limits_for(workload_class)) is not None:
+        else:
+            entry.workload_class = self._class_of(entry, trial)
+        if (limits := self._limits_for(entry)) is not None:
             limits.add(entry)
-        self._enter(entry, workload_class)
+        if entry.workload_class is not None:
+            self._enter(entry, entry.workload_class)
         return entry
 
     def _entry(
@@ -384,8 +385,11 @@ class PendingWorkloads:
             self._empty = EmptyCluster.of(trial.table, self.tree)
         return self._empty
 
-    def _limits_for(self, workload_class: WorkloadClass) -> "PendingLimits | None":
-        """Where the workloads of a class count; None if nowhere, for their queue takes none of them."""
+    def _limits_for(self, entry: PendingWorkload) -> "PendingLimits | None":
+        """Where a workload counts; None if nowhere, for it waits for a reason of its own, or its queue takes none."""
+        workload_class = entry.workload_class
+        if workload_class is None:
+            return self._limits_of_unfit if _of_dependencies(entry.source) is not None else None
         if workload_class.blocked is None:
             return self._limits
         return self._limits_of_unfit if workload_class.blocked.code in NEVER_FIT else None
@@ -419,13 +423,14 @@ class PendingWorkloads:
         self._leave(entry)
         self.awaiting_pods.pop(entry.workload.key, None)
         self._drop_own_reason(entry.workload.key)
-        limits = None if entry.workload_class is None else self._limits_for(entry.workload_class)
-        if limits is not None:
+        if (limits := self._limits_for(entry)) is not None:
             limits.remove(entry)
 
     def _limit(self, entry: PendingWorkload, reason: Reason | None, trial: Trial) -> None:
         """Take a workload out of its class for a limit of pending workloads; put it back if ``reason`` is None."""
         key = entry.workload.key
+        # What it waits for again once the limit does not keep it out any more.
+        reason = reason or _of_dependencies(entry.source)
         if reason is not None:
             self._leave(entry)
             self.set_own_reason(key, reason)
@@ -536,6 +541,12 @@ def entering_with(workload: Workload, enters: tuple[str, ...]) -> Workload:
         return workload
     pod_sets = (replace(pods, nodes=replace(pods.nodes, enters=enters)) for pods in workload.pod_sets)
     return replace(workload, pod_sets=tuple(pod_sets))
+
+
+def _of_dependencies(workload: Workload) -> Reason | None:
+    """Why a workload waits that comes after other work; None if it does not wait for that."""
+    reason = None if workload.obstacle is None else obstacle(workload, 0)
+    return reason if reason is not None and reason.code in OF_DEPENDENCIES else None
 
 
 def _effects(workload: Workload) -> tuple[Hashable, ...]:

@@ -17,6 +17,7 @@ from queues.resources import CPU, GPU, MEMORY, Resources
 from queues.workload import (
     FlavorName,
     NodeFilter,
+    Obstacle,
     Partition,
     PodSet,
     QueueName,
@@ -257,6 +258,30 @@ def test_one_users_mistakes_do_not_fill_the_line_and_are_bounded_too() -> None:
     }
     plan = plan_of(world(*wrong, *right, queues=(Queue(name=Q, max_pending_per_user=2),)))
     assert admitted(plan) == {"y0", "y1"}
+
+
+def test_what_comes_after_other_work_fills_no_line_either_and_starts_once_it_may() -> None:
+    waits = Obstacle(ReasonCode.WAITS_FOR_DEPENDENCY, "waits for job/a to succeed")
+    after = [work(pods(gpus=1), name=f"x{number}", arrival=number, obstacle=waits) for number in range(3)]
+    right = [work(pods(gpus=8), name=f"y{number}", arrival=9 + number) for number in range(3)]
+    snapshot = world(*after, *right, queues=(Queue(name=Q, max_pending=2),))
+    plan, memo = decide(snapshot, Memo())
+    assert admitted(plan) == {"y0", "y1"}
+    reasons = {key.uid: reason for key, reason in plan.reasons.items()}
+    assert (reasons["x0"].code, reasons["x1"].message) == (waits.code, waits.message)
+    assert [reasons[name].code for name in ("x2", "y2")] == [ReasonCode.PENDING_LIMIT] * 2
+    assert reasons["x2"].message.startswith(
+        "queue q considers 2 waiting workloads that never fit or come after"
+    )
+
+    free = replace(after[0], obstacle=None)
+    later = replace(snapshot, pending=snapshot.pending | {free.key: free})
+    plan, memo = decide(later, memo)
+    assert admitted(plan) == {"x0", "y0"}
+    assert plan == plan_of(later)
+    assert plan.reasons[after[2].key].code == waits.code
+    gone = replace(later, pending={key: each for key, each in later.pending.items() if key != after[1].key})
+    assert decide(gone, memo)[0] == plan_of(gone)
 
 
 def test_a_claim_ends_when_what_it_is_for_cannot_fit_any_more() -> None:
