@@ -28,6 +28,7 @@ from queues.api.api_resources import (
     HYPERNODES,
     JOB_FLOWS,
     JOB_TEMPLATES,
+    JOBS,
     NODE_DRAINS,
     POD_GROUPS,
     QUEUES,
@@ -39,6 +40,8 @@ from queues.api.api_resources import (
     ApiResource,
     Document,
 )
+from queues.api.names import AFTER
+from queues.api.workload_kinds import OPERATOR_KINDS
 
 #: Name of the mutating and of the validating configuration.
 CONFIGURATION: Final = "muster"
@@ -50,6 +53,14 @@ READ_SERVICE: Final = "muster"
 SECRET: Final = "muster-webhook"
 #: What an unreachable webhook may cost each request.
 TIMEOUT_SECONDS: Final = 2
+_WORK: Final = (JOBS, VOLCANO_JOBS, POD_GROUPS, *(each.resource for each in OPERATOR_KINDS))
+#: What is asked about if it comes after other work. Pods are not: there are many, and each says it as its reason.
+_MAY_COME_AFTER: Final[Document] = {
+    "apiGroups": sorted({each.group for each in _WORK}),
+    "apiVersions": sorted({each.version for each in _WORK}),
+    "resources": sorted({each.plural for each in _WORK}),
+    "operations": ["CREATE", "UPDATE"],
+}
 #: What it may take to list all Queues, for one that must be answered.
 _TENANT_TIMEOUT_SECONDS: Final = 5
 
@@ -93,7 +104,7 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
             changed = "request.operation != 'UPDATE' || object.?spec != oldObject.?spec"
             conditions.append({"name": "spec-changed", "expression": changed})
         config = callee.client_config(path, bundle)
-        return _webhook(name, config, kind.rule(operations), conditions, "Ignore", TIMEOUT_SECONDS)
+        return _webhook(name, config, [kind.rule(operations)], conditions, "Ignore", TIMEOUT_SECONDS)
 
     checked = (
         ("jobs.batch-volcano", VOLCANO_JOBS),
@@ -108,6 +119,18 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
         ("resourceflavors", FLAVORS),
         ("topologies", TOPOLOGIES),
     )
+    after = f"metadata.?annotations[?{text(AFTER)}]"
+    comes_after = {"name": "comes-after-others", "expression": f"object.{after}.hasValue()"}
+    changed = f"request.operation != 'UPDATE' || object.{after}.orValue('') != oldObject.{after}.orValue('')"
+    # Of all other work the API server asks about none.
+    dependencies = _webhook(
+        "validate.dependencies",
+        callee.client_config("/dependencies", bundle),
+        [_MAY_COME_AFTER],
+        [comes_after, {"name": "comes-after-others-than-before", "expression": changed}],
+        "Ignore",
+        TIMEOUT_SECONDS,
+    )
     asked: dict[ApiResource, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in checked}
     asked[QUEUES] = ["CREATE", "UPDATE", "DELETE"]
     mutating, validating = WEBHOOK_CONFIGURATIONS
@@ -119,7 +142,8 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
         validating.document(
             CONFIGURATION,
             webhooks=[
-                asked_about(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in checked
+                *(asked_about(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in checked),
+                dependencies,
             ],
         ),
         tenant_configuration(callee, bundle, identity),
@@ -156,7 +180,7 @@ def tenant_configuration(callee: Callee, bundle: bytes, identity: str) -> Docume
         _webhook(
             f"authorize.{name}",
             callee.client_config("/authorize", bundle),
-            rule,
+            [rule],
             conditions,
             "Fail",
             _TENANT_TIMEOUT_SECONDS,
@@ -167,7 +191,7 @@ def tenant_configuration(callee: Callee, bundle: bytes, identity: str) -> Docume
 
 
 def _webhook(
-    name: str, config: Document, rule: Document, conditions: list[Document], policy: str, seconds: int
+    name: str, config: Document, rules: list[Document], conditions: list[Document], policy: str, seconds: int
 ) -> Document:
     return {
         "name": f"{name}.muster.dev",
@@ -177,6 +201,6 @@ def _webhook(
         "timeoutSeconds": seconds,
         "matchPolicy": "Equivalent",
         "clientConfig": config,
-        "rules": [rule],
+        "rules": rules,
         "matchConditions": conditions,
     }

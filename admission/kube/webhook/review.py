@@ -22,6 +22,7 @@ import msgspec
 from aiohttp import web
 
 from admission.kube.watch.store import TOO_DEEP, without_depths
+from admission.kube.webhook.dependencies import dependency_violations
 from admission.kube.webhook.watched_objects import WatchedObjects
 from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS, Document
 from queues.api.types.job_flow import JobFlow
@@ -173,6 +174,16 @@ async def _patched_templates(
     return {name: spec for name, spec in found.items() if spec is not None}
 
 
+async def review_dependencies(body: bytes, surroundings: WatchedObjects) -> ReviewAnswer:
+    """Whether an object may come after those that it names (``muster.dev/after``). Raises InvalidReview, ApiError."""
+    request, _ = _request(body)
+    document, old = _document(request.object), _document(request.oldObject)
+    if document is None:
+        return ReviewAnswer(uid=request.uid)
+    find = surroundings.find_document
+    return _verdict(request, await dependency_violations(document, old, request.namespace, find))
+
+
 async def authorize(body: bytes, surroundings: WatchedObjects) -> ReviewAnswer:
     """Whether a user who is no platform administrator may change a Queue, open or close it by a Command, or reserve
     nodes for it.
@@ -272,7 +283,7 @@ def _beginning(body: bytes) -> str:
 
 
 def app(surroundings: WatchedObjects) -> web.Application:
-    """``POST /mutate``, ``POST /validate`` and ``POST /authorize``.
+    """``POST /mutate``, ``/validate``, ``/dependencies`` and ``/authorize``.
 
     A client that reaches the port may send anything, so size, time and number of reviews are bounded.
     """
@@ -309,6 +320,9 @@ def app(surroundings: WatchedObjects) -> web.Application:
     application.router.add_post("/mutate", answering(mutating))
     application.router.add_post("/validate", answering(lambda body: validate(body, surroundings)))
     application.router.add_post("/authorize", answering(lambda body: authorize(body, surroundings)))
+    application.router.add_post(
+        "/dependencies", answering(lambda body: review_dependencies(body, surroundings))
+    )
     return application
 
 

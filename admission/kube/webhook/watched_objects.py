@@ -187,6 +187,11 @@ class WatchedObjects:
         raw = await self._found(JOB_TEMPLATES, name, namespace)
         return None if raw is None else dict(mapping_at(msgspec.json.decode(raw), "spec"))
 
+    async def find_document(self, resource: ApiResource, namespace: str, name: str) -> Document | None:
+        """An object at the API server. None if there is none, or if the kind is not served. Raises ApiError."""
+        raw = await self._found(resource, name, namespace)
+        return None if raw is None else dict(mapping_at(msgspec.json.decode(raw)))
+
     async def _found(self, resource: ApiResource, name: str, namespace: str | None = None) -> bytes | None:
         if not is_dns_name(name):
             return None
