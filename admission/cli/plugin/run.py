@@ -8,12 +8,14 @@ import click
 
 from admission.cli.access.objects import path_of, send_with_warnings
 from admission.cli.access.requests import Route
-from admission.cli.options import AMOUNTS, PRIORITY_CLASS, QUEUE, amounts, cluster, namespace
+from admission.cli.access.workload_objects import find_workloads
+from admission.cli.kind_names import kind_named
+from admission.cli.options import AMOUNTS, PRIORITY_CLASS, QUEUE, WORKLOAD, amounts, cluster, namespace
 from admission.cli.rendering.terminal import say, warn
 from admission.cli.resource_names import full_resource
 from admission.cli.times import LastingTime
 from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, ApiResource, Document
-from queues.api.names import DEFAULT_QUEUE, GROUP_MIN_MEMBER, QUEUE_LABEL, RUN_TIME, VOLCANO_SCHEDULER
+from queues.api.names import AFTER, DEFAULT_QUEUE, GROUP_MIN_MEMBER, QUEUE_LABEL, RUN_TIME, VOLCANO_SCHEDULER
 from queues.text_format import span
 
 #: A pod that its node loses, or that is evicted, is no failure of its index: another one is made.
@@ -49,6 +51,8 @@ class Submission:
     at_a_time: int
     #: One pod with a shell.
     interactive: bool
+    #: What it comes after, as KIND/NAME, with :ok or :any where that was said.
+    after: tuple[str, ...]
 
     @property
     def resource(self) -> ApiResource:
@@ -87,6 +91,13 @@ class Submission:
 @click.option(
     "--interactive", is_flag=True, help="One pod with a shell, for --time [2h]; its end deletes the pod."
 )
+@click.option(
+    "--after",
+    type=WORKLOAD,
+    multiple=True,
+    metavar="[KIND/]NAME[:ok|any]",
+    help="Wait until this has succeeded; with :any, until it has ended.",
+)
 @click.option("--priority", metavar="CLASS", type=PRIORITY_CLASS, help="Its priority class.")
 @click.option(
     "--dry-run",
@@ -109,10 +120,11 @@ def run(namespace: str | None, route: Route, dry_run: str | None, output: str | 
     With --interactive it is a pod whose shell (or COMMAND) is at this terminal once it runs. It is deleted when the
     shell ends, on Ctrl-C while it waits, and five minutes after this command has gone without doing so.
     """
-    asked = _submission(**given)
+    here = route.namespace(namespace)
+    after = tuple(_predecessor(route, here, text) for text in given["after"])
+    asked = _submission(**given | {"after": after})
     document = document_of(asked)
     form = output or ("yaml" if dry_run else None)
-    here = route.namespace(namespace)
     if asked.interactive and dry_run is None:
         from admission.cli.plugin.interactive import be_at_shell
 
@@ -164,6 +176,20 @@ def _submission(
     )
 
 
+def _predecessor(route: Route, namespace: str, text: str) -> str:
+    """What --after names, with its kind. Raises UsageError, and CommandFailed if a NAME alone is not unique."""
+    named, _, end = text.partition(":")
+    kind, _, name = named.rpartition("/")
+    if not name or end not in ("", "ok", "any"):
+        expected = "KIND/NAME or NAME, with :ok or :any where wanted, such as job/train:any"
+        raise click.UsageError(f"--after: found {text!r}, expected {expected}.")
+    if kind:  # it may have ended, and be gone
+        found = f"{kind_named(kind, name)}/{name}"
+    else:
+        (found,) = map(str, find_workloads(route, namespace, [name], "run … --after"))
+    return f"{found}:{end}" if end else found
+
+
 def _with_gpus(limits: Mapping[str, str], gpus: int | None) -> Mapping[str, str]:
     if gpus is None:
         return limits
@@ -198,6 +224,8 @@ def document_of(asked: Submission) -> Document:
     else:
         spec = _array_spec(asked, pod)
         annotations[GROUP_MIN_MEMBER] = "1"
+    if asked.after:
+        annotations[AFTER] = ", ".join(asked.after)
     if annotations:
         metadata["annotations"] = annotations
     kind = asked.resource

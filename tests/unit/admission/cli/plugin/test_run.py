@@ -48,6 +48,18 @@ async def test_the_api_server_can_be_asked_for_its_verdict(ask: Asking, api_serv
     assert (seen.verb, seen.path, seen.query) == ("POST", JOBS.path("ml"), {"dryRun": "All"})
 
 
+async def test_a_name_alone_is_looked_for_among_all_kinds(ask: Asking, api_server: FakeApiServer) -> None:
+    await api_server.put("", {"metadata": {"name": "apis"}, "groups": []})
+    await api_server.put(JOBS.path("ml"), {"metadata": {"name": "prepare", "uid": "u"}})
+    code, _, err = await ask(f"{HELLO} -n ml --after prepare:any")
+    assert code == 0, err
+    (made,) = api_server.seen("POST")
+    assert made.body["metadata"]["annotations"] == {"muster.dev/after": "job/prepare:any"}
+    code, _, err = await ask(f"{HELLO} -n ml --after nothing")
+    assert code != 0
+    assert "There is no workload nothing in namespace ml" in err
+
+
 async def test_an_array_is_made_in_its_namespace(ask: Asking, api_server: FakeApiServer) -> None:
     code, out, _ = await ask(f"{HELLO} -n ml --array 4")
     assert (code, out) == (0, "job/hello created; `kubectl muster explain hello -n ml` tells how it is\n")
