@@ -37,11 +37,12 @@ from admission.kube.policies.cel import (
 )
 from admission.kube.policies.fixed_fields import change_variables
 from admission.kube.policies.operator_templates import (
-    is_readable,
-    longest,
+    USUAL_LABELS,
+    demands_by_kind,
+    depth,
     own_value,
+    path_of,
     places_by_kind,
-    templates_by_kind,
 )
 from admission.workloads.kinds import POD_GROUP, VOLCANO_JOB
 from queues.api import api_resources, kueue_names, names
@@ -285,18 +286,19 @@ _NAMES: Final[dict[str, Any]] = {
     "MAY_ADMINISTER": MAY_ADMINISTER,
     "REQUIRED": REQUIRED,
     "SIGNS": SIGNS,
+    "USUAL_LABELS": USUAL_LABELS,
     "own_annotations": (*SIGNS, names.USER),
     "escaped": escaped,
     "groups_and_kinds": lambda kinds: [f"{each.group}/{each.kind}" for each in kinds],
     "change_variables": change_variables,
-    "is_readable": is_readable,
-    "longest": longest,
+    "demands_by_kind": demands_by_kind,
+    "depth": depth,
     "own_value": own_value,
+    "path_of": path_of,
     "places_by_kind": places_by_kind,
     "quoted": _quoted,
     "rules": _rules,
     "signed_kinds": signed_kinds,
-    "templates_by_kind": templates_by_kind,
     "text": text,
     "texts": texts,
 }
