@@ -27,3 +27,10 @@ def text_at(value: Any, *path: str) -> str:
     """The text at a path of keys; "": there is none."""
     found = value_at(value, *path)
     return found if isinstance(found, str) else ""
+
+
+def without_nulls(value: Any) -> Any:
+    """A value as the API server stores it: a field that is null is absent."""
+    if isinstance(value, Mapping):
+        return {key: without_nulls(part) for key, part in value.items() if part is not None}
+    return [without_nulls(part) for part in value] if isinstance(value, list | tuple) else value

@@ -24,8 +24,8 @@ from admission.kube.install.server_side_apply import (
 )
 from admission.kube.policies.policy_documents import PolicyOptions, kind_policies
 from admission.kube.workload_kinds import READY, digest_of, is_deleted, is_drained, spec_of, stored_kinds
+from admission.workloads.kinds.operators.json_parts import WireOperatorJob
 from admission.workloads.kinds.operators.objects import fact_of
-from admission.workloads.kinds.operators.wire import WireOperatorJob
 from queues.api.api_resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,

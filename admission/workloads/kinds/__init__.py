@@ -4,7 +4,8 @@ What a process knows of them is one value. It is replaced as a whole, between tw
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from admission.decode.pods import pod_fact
 from admission.facts.pods import PodController, PodFact
@@ -53,37 +54,37 @@ class _SupportByKind(dict[KindName, KindSupport]):
         return support
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Kinds:
     """All kinds whose objects wait in queues: Muster's own, and those that administrators have added."""
 
     added: tuple[WorkloadKindSpec, ...] = ()
     #: Those of them that are being taken out of use: what runs goes on, and nothing more is admitted.
     leaving: frozenset[KindName] = frozenset()
-    #: Kinds of other projects, each by its document.
-    descriptions: tuple[WorkloadKindSpec, ...] = field(init=False, compare=False)
-    supports: tuple[KindSupport, ...] = field(init=False, compare=False)
-    by_kind: Mapping[KindName, KindSupport] = field(init=False, compare=False)
-    #: By API version and kind.
-    by_resource: Mapping[tuple[str, str], KindSupport] = field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        descriptions = (*OPERATOR_KINDS, *self.added)
-        supports = (
-            BARE_POD,
-            batch_job_support(frozenset(each.resource for each in descriptions)),
-            VOLCANO_JOB,
-            POD_GROUP,
-            *(objects.support_of(each, is_leaving=each.kind in self.leaving) for each in descriptions),
+    @cached_property
+    def descriptions(self) -> tuple[WorkloadKindSpec, ...]:
+        """Kinds of other projects, each by its document."""
+        return (*OPERATOR_KINDS, *self.added)
+
+    @cached_property
+    def supports(self) -> tuple[KindSupport, ...]:
+        """All of them."""
+        jobs = batch_job_support(frozenset(each.resource for each in self.descriptions))
+        others = (
+            objects.support_of(each, is_leaving=each.kind in self.leaving) for each in self.descriptions
         )
-        by_resource = {(each.resource.api_version, each.resource.kind): each for each in supports}
-        for name, value in (
-            ("descriptions", descriptions),
-            ("supports", supports),
-            ("by_kind", _SupportByKind({each.kind: each for each in supports})),
-            ("by_resource", by_resource),
-        ):
-            object.__setattr__(self, name, value)
+        return (BARE_POD, jobs, VOLCANO_JOB, POD_GROUP, *others)
+
+    @cached_property
+    def by_kind(self) -> Mapping[KindName, KindSupport]:
+        """Those that are not known any more included."""
+        return _SupportByKind({each.kind: each for each in self.supports})
+
+    @cached_property
+    def by_resource(self) -> Mapping[tuple[str, str], KindSupport]:
+        """By API version and kind."""
+        return {(each.resource.api_version, each.resource.kind): each for each in self.supports}
 
     def description_of(self, kind: KindName) -> WorkloadKindSpec | None:
         """The document of a kind of another project; None if it is none."""

@@ -48,8 +48,7 @@ from queues.api import names
 from queues.api.api_resources import JOBS, ApiResource
 from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_PODS, UserValues, number, shortened
-from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, PodSet, WorkloadKey
+from queues.workload import PodSet, WorkloadKey
 
 #: Pod templates without it are of Jobs that wait by themselves.
 _MEMBER_OF: Final = names.MEMBER_OF.encode()
@@ -146,6 +145,9 @@ def job_fact(job: WireJob) -> WorkloadFact:
     gang = _gang(stated, parallelism, values)
     template = bytes(spec.template)
     said = pod_set_of(MAIN, count, template, "spec.template", meta.namespace)
+    if said.obstacle is not None:
+        values.note(said.obstacle.message, said.obstacle.code)
+    _note_problems(spec, values)
     counted = (parallelism, spec.completions, gang)
     generation, alone = _counted(spec.completion_mode, said.pods, said.claims, counted)
     finished = any(is_true(status.conditions, kind) for kind in ("Complete", "Failed"))
@@ -175,7 +177,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         suspended_at=_suspended_at(status.conditions),
         parallelism=parallelism,
         active=status.active or 0,
-        obstacle=values.obstacle or said.obstacle or _own_selector(spec) or _other_controller(spec),
+        obstacle=values.obstacle,
         indexed=indexed,
         directed=directed_by(template),
         revision=one(JobRevision(meta.generation, existing_paths(template))),
@@ -286,32 +288,25 @@ def _gang(text: str | None, parallelism: int, values: UserValues) -> int:
     return least
 
 
-def _own_selector(spec: WireJobSpec) -> Obstacle | None:
-    """The label that marks a Job's pods is left out where users select them by labels of their own.
+def _note_problems(spec: WireJobSpec, values: UserValues) -> None:
+    """Note why pods of a Job may not be known, or never be made.
 
-    A Job that also selects its pods by the absence of a label loses each pod on which another client writes that label.
+    The label that marks a Job's pods is left out where users select them by labels of their own. A Job that also
+    selects its pods by the absence of a label loses each pod on which another client writes that label. The job
+    controller leaves Jobs alone that name another one.
     """
     if spec.manual_selector:
-        field, found, why = "manualSelector", "true", "a Job's pods are known by the job controller's label"
-    elif spec.selector is not None and spec.selector.match_expressions:
-        found = str(len(spec.selector.match_expressions))
-        field, why = "selector.matchExpressions", "a Job keeps its pods, whatever other labels they get"
-    else:
-        return None
-    message = f"spec.{field}: found {found}, expected none: {why}"
-    return Obstacle(ReasonCode.INVALID_SPEC, message)
-
-
-def _other_controller(spec: WireJobSpec) -> Obstacle | None:
-    """The job controller leaves Jobs alone that name another one: their pods may never be made."""
-    if spec.managed_by in (None, names.JOB_CONTROLLER):
-        return None
-    found = excerpt(spec.managed_by)
-    message = (
-        f"spec.managedBy: found {found}, expected none or '{names.JOB_CONTROLLER}': Muster waits for pods that the "
-        "job controller makes. Leave it out, or leave out the queue"
-    )
-    return Obstacle(ReasonCode.INVALID_SPEC, message)
+        expected = "none: a Job's pods are known by the job controller's label"
+        values.refuse("spec.manualSelector", "true", expected)
+    elif spec.selector is not None and (expressions := spec.selector.match_expressions):
+        expected = "none: a Job keeps its pods, whatever other labels they get"
+        values.refuse("spec.selector.matchExpressions", str(len(expressions)), expected)
+    if spec.managed_by not in (None, names.JOB_CONTROLLER):
+        expected = (
+            f"none or '{names.JOB_CONTROLLER}': Muster waits for pods that the job controller makes. Leave it out, or "
+            "leave out the queue"
+        )
+        values.refuse("spec.managedBy", excerpt(spec.managed_by), expected)
 
 
 def interchangeable_pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:

@@ -16,26 +16,18 @@ from admission.decode.volumes import volumes_of
 from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
 from admission.wire import WirePod
-from admission.workloads.kinds import (
-    Kinds,
-    KindSupport,
-    known_kinds,
-    read_pod,
-)
+from admission.workloads.kinds import Kinds, KindSupport, known_kinds, read_pod
+from admission.workloads.kinds.operators.json_parts import WireOperatorJob
 from admission.workloads.kinds.operators.objects import (
     HeldTemplate,
     fact_of,
     problem_of_form,
     written_templates,
 )
-from admission.workloads.kinds.operators.wire import WireOperatorJob
 from queues.api import names
-from queues.api.api_resources import (
-    CLAIM_TEMPLATES,
-    DEVICE_CLASSES,
-    RESOURCE_CLAIMS,
-)
+from queues.api.api_resources import CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_CLAIMS
 from queues.api.check.finding import Finding, Severity, Subject
+from queues.api.check.owners import named_queue
 from queues.api.model import excerpt
 from queues.api.reading.dependencies import AFTER_PATH, read_dependencies, unusable_dependency
 from queues.api.types.workload_kind import WorkloadKindSpec
@@ -46,6 +38,7 @@ from queues.api.validation.scheduler_fields import reported_violations
 from queues.api.validation.size_rules import EqualPods
 from queues.api.validation.validation import defaulted, waiting_violations
 from queues.api.workload_kinds import PASSING_KINDS
+from queues.json_values import text_at, value_at, without_nulls
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, show
 from queues.text_format import counted
@@ -109,7 +102,8 @@ def _problem_of(subject: Subject, struct: Any, read: Any, path: str, what: str) 
 
 def _of_another_kind(subject: Subject, inherited: str) -> list[Finding] | None:
     version, kind = subject.value["apiVersion"], subject.value["kind"]
-    queue = _queue(subject) or inherited
+    _, named = named_queue(subject.value)
+    queue = named or inherited
     if told := _PASSED_ON.get((version, kind)):
         return [
             subject.finding("note", "", f"queue {queue}: {told}", "") if queue else _without_queue(subject)
@@ -118,13 +112,13 @@ def _of_another_kind(subject: Subject, inherited: str) -> list[Finding] | None:
     for each in resources:  # in any version
         if (each.group, each.kind) == (version.partition("/")[0], kind):
             return [subject.finding("warning", "apiVersion", excerpt(version), each.api_version)]
-    if queue := _queue(subject):
+    if named:
         supported = ", ".join(sorted(each.kind for each in resources))
         expected = (
             f"one of {supported}, or a kind of which a WorkloadKind is among these documents: objects of others do not"
             " wait; pods wait that name the queue themselves"
         )
-        return [subject.finding("warning", "kind", f"{version} {kind} with queue {queue}", expected)]
+        return [subject.finding("warning", "kind", f"{version} {kind} with queue {named}", expected)]
     return None
 
 
@@ -142,11 +136,15 @@ def _of_dependencies(subject: Subject, support: KindSupport, kinds: Kinds) -> It
 
 def _of_own_kind(subject: Subject, support: KindSupport, inherited: str) -> Iterator[Finding]:
     """What a Job, Pod, PodGroup or Volcano Job in a queue would wait for without end, as it is written."""
-    raw = json.dumps(_without_nulls(defaulted(subject.value))).encode()
+    raw = json.dumps(without_nulls(defaulted(subject.value))).encode()
     try:
         if support.reader is None:
             pod = msgspec.json.decode(raw, type=WirePod)
-            queue, obstacle, volumes = _queue(subject), read_pod(pod).obstacle, volumes_of(pod.spec)
+            queue, obstacle, volumes = (
+                named_queue(subject.value)[1],
+                read_pod(pod).obstacle,
+                volumes_of(pod.spec),
+            )
         else:
             fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
             if not isinstance(fact, WorkloadFact):
@@ -170,7 +168,7 @@ def _of_operator(
     subject: Subject, description: WorkloadKindSpec, inherited: str, known: Known
 ) -> Iterator[Finding]:
     try:
-        raw = json.dumps(_without_nulls(subject.value)).encode()
+        raw = json.dumps(without_nulls(subject.value)).encode()
         job = msgspec.json.decode(raw, type=WireOperatorJob)
         fact = fact_of(description, job)
     except (msgspec.DecodeError, TypeError, ValueError) as error:
@@ -225,24 +223,17 @@ def _without_effect(subject: Subject, description: WorkloadKindSpec, fact: Workl
         count = sum(
             pods.minimum or pods.count for pods in fact.pod_sets if field.pod_set in ("", pods.name.lower())
         )
-        least = _member(subject.value, field.at)
+        least = value_at(subject.value, *field.at)
         if isinstance(least, int) and not isinstance(least, bool) and least < count:
             expected = (
                 f"nothing: Muster does not read it, {count} pods start together. A Volcano Job with minAvailable"
                 " starts with fewer, and the others join"
             )
             yield subject.finding("warning", ".".join(field.at), str(least), expected)
-    named = _member(subject.value, description.other_queue) if description.other_queue else None
-    if isinstance(named, str) and named and named != fact.queue:
+    named = text_at(subject.value, *description.other_queue)
+    if named and named != fact.queue:
         expected = f"nothing: Muster does not read it, the label {names.QUEUE_LABEL} counts"
         yield subject.finding("warning", ".".join(description.other_queue), excerpt(named), expected)
-
-
-def _without_nulls(value: Any) -> Any:
-    """A document as the API server stores it, in which a field that is null is absent."""
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def _pods(fact: WorkloadFact) -> str:
@@ -289,24 +280,3 @@ def _told(subject: Subject, severity: Severity, message: str, where: str = "") -
 def _without_queue(subject: Subject) -> Finding:
     expected = f"label {names.QUEUE_LABEL}, for it to wait; without it, it starts at once, except in a gated namespace"
     return subject.finding("note", "metadata.labels", "no queue", expected)
-
-
-def _queue(subject: Subject) -> str:
-    """The queue that the object names itself; "": none."""
-    places = (
-        ("labels", names.QUEUE_LABEL),
-        ("annotations", names.QUEUE_ANNOTATION),
-        ("labels", names.QUEUE_ANNOTATION),
-    )
-    found = (_member(subject.metadata, place) for place in places)
-    return next((each for each in found if isinstance(each, str) and each), "")
-
-
-def _member(value: Any, path: Sequence[str]) -> Any:
-    """The part at a place; None if there is none."""
-    for field in path:
-        if isinstance(value, list) and field.isdecimal() and int(field) < len(value):
-            value = value[int(field)]
-        else:
-            value = value.get(field) if isinstance(value, Mapping) else None
-    return value

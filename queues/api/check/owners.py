@@ -73,11 +73,11 @@ def _waiting(subject: Subject, definitions: Definitions, kind: ApiResource, path
     """Which pods wait, and in which queue. ``path``: of the template that says it."""
     document = subject.value
     template = _at(document, path)
-    place, queue = _queue_of(template, path)
+    place, queue = named_queue(template, path)
     if kind == CRON_JOBS and not queue:
-        place, queue = _queue_of(_at(document, _JOB_TEMPLATE), _JOB_TEMPLATE)
+        place, queue = named_queue(_at(document, _JOB_TEMPLATE), _JOB_TEMPLATE)
     if kind in POD_OWNERS and not queue:  # a policy writes it into the template
-        place, queue = _queue_of(document, "")
+        place, queue = named_queue(document, "")
     if not queue:
         place, queue = "metadata.namespace", definitions.queue_of_namespace(subject.namespace)
     annotations = mapping_at(template, "metadata", "annotations")
@@ -238,7 +238,7 @@ def _in_queue(
         yield subject.finding("warning", place, violation.found, expected)
 
 
-def _queue_of(template: Any, path: str) -> tuple[str, str]:
+def named_queue(template: Any, path: str = "") -> tuple[str, str]:
     """The field of a template that names the queue, and the queue; "": none does."""
     for field, key in (
         ("labels", names.QUEUE_LABEL),

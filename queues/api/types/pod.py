@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from queues.json_values import mapping_at
+from queues.json_values import mapping_at, without_nulls
 
 Quantity = str | int | float
 
@@ -275,11 +275,5 @@ def read_affinity(raw: msgspec.Raw) -> WireAffinity | None:
 def read_pod(document: Mapping[str, Any]) -> WrittenPod:
     """A pod or a template of pods. What is null counts as absent. Raises msgspec.DecodeError."""
     parts = {part: mapping_at(document, part) for part in ("metadata", "spec")}
-    read = _DOCUMENT.decode(msgspec.json.encode(_without_nulls(parts)))
+    read = _DOCUMENT.decode(msgspec.json.encode(without_nulls(parts)))
     return WrittenPod(read.metadata.annotations or {}, read.spec, read_affinity(read.spec.affinity))
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(part) for key, part in value.items() if part is not None}
-    return [_without_nulls(part) for part in value] if isinstance(value, list | tuple) else value

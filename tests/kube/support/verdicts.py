@@ -11,8 +11,8 @@ import yaml
 from admission.wire import WirePod
 from admission.workloads.kinds import OPERATOR_KINDS, known_kinds, read_pod
 from admission.workloads.kinds.document_checks import check_as_in_cluster
+from admission.workloads.kinds.operators.json_parts import WireOperatorJob
 from admission.workloads.kinds.operators.objects import written_templates
-from admission.workloads.kinds.operators.wire import WireOperatorJob
 from deploy.local.client import LocalClient
 from queues.api.api_resources import (
     COMMANDS,

@@ -1,4 +1,4 @@
-"""Parts of documents that are found by their place: specs of kinds of other projects. Pure."""
+"""Objects of kinds of other projects as they are decoded: their parts are found by their places. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from admission.decode.fields import explained
+from admission.wire import WireCondition, WireMetadata, WireStruct
 from queues.api.types.workload_kind import Path
 from queues.errors import InvalidDocument
 
@@ -67,3 +68,22 @@ def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, where: Sequence[st
     except msgspec.DecodeError as error:
         found = explained(error).removeprefix("document: ")
         raise UnexpectedPart(where=".".join(where) or "document", found=found) from error
+
+
+class WireConditions(WireStruct):
+    """The conditions in a status."""
+
+    conditions: tuple[WireCondition, ...] | None = None
+
+
+class WireOperatorJob(WireStruct):
+    """An object of such a kind; its parts are read by their places."""
+
+    metadata: WireMetadata
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def part(self, path: Path) -> msgspec.Raw | None:
+        """The part at a place in the spec or the status. Raises UnexpectedPart."""
+        own = self.spec if path[0] == "spec" else self.status
+        return part(None if bytes(own) == _NULL else own, path[1:], path[:1])

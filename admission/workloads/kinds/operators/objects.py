@@ -23,6 +23,8 @@ from admission.wire import WireCondition, WireMetadata
 from admission.workloads.kinds.batch_job import interchangeable_pod_sets, told_by_condition
 from admission.workloads.kinds.operators.json_parts import (
     UnexpectedPart,
+    WireConditions,
+    WireOperatorJob,
     elements,
     flag,
     members,
@@ -31,7 +33,6 @@ from admission.workloads.kinds.operators.json_parts import (
     text,
 )
 from admission.workloads.kinds.operators.spark import pod_template
-from admission.workloads.kinds.operators.wire import WireConditions, WireOperatorJob
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, is_made_by
 from queues.api import names
 from queues.api.api_resources import ApiResource, ObjectRef

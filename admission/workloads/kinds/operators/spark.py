@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.workloads.kinds.operators.json_parts import UnexpectedPart, part, text
-from admission.workloads.kinds.operators.wire import WireOperatorJob
+from admission.workloads.kinds.operators.json_parts import UnexpectedPart, WireOperatorJob, part, text
 from queues.api.types.workload_kind import Path
 
 _JAVA_SIZE: Final = re.compile(r"([0-9]{1,12})([kmgtp]?)b?", re.IGNORECASE)
@@ -19,7 +18,8 @@ _UNITS: Final = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024**2, "p": 102
 #: MiB: the least overhead; and its part of the memory, for programs of the JVM and for others.
 _LEAST_OVERHEAD: Final = 384
 _OF_JVM, _OF_OTHERS = 0.1, 0.4
-_DEFAULT_MEMORY: Final = "1g"
+#: MiB.
+_DEFAULT_MEMORY: Final = 1024
 #: Fields of a role that its pods have as they are.
 _KEPT: Final = ("nodeSelector", "tolerations", "affinity", "priorityClassName")
 
@@ -32,7 +32,7 @@ def pod_template(job: WireOperatorJob, raw: msgspec.Raw | None, where: Path) -> 
             fields[name] = value
     if "nodeSelector" not in fields and (selector := job.part(("spec", "nodeSelector"))) is not None:
         fields["nodeSelector"] = selector
-    memory = _mebibytes(raw, "memory", where) or _size(_DEFAULT_MEMORY, (*where, "memory"))
+    memory = _mebibytes(raw, "memory", where) or _DEFAULT_MEMORY
     overhead = _mebibytes(raw, "memoryOverhead", where)
     if overhead is None:
         overhead = _overhead(job, memory)

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from admission.decode.pods import WirePod, pod_fact
+from admission.workloads.kinds.operators.json_parts import WireOperatorJob
 from admission.workloads.kinds.operators.objects import fact_of
-from admission.workloads.kinds.operators.wire import WireOperatorJob
 from queues.api import names
 from queues.api.metadata_keys import (
     ANNOTATION,
