@@ -81,10 +81,14 @@ class Overview:
 
 
 def tree(
-    lines: Collection[QueueLine], pasts: Mapping[QueueName, QueuePast] = MappingProxyType({}), *, now: int = 0
+    lines: Collection[QueueLine],
+    pasts: Mapping[QueueName, QueuePast] = MappingProxyType({}),
+    *,
+    served: QueueTree | None = None,
+    now: int = 0,
 ) -> tuple[bodies.QueueBody, ...]:
     """Queues as bodies, parents before children and siblings by name; counts are those of the subtree. Loans are those
-    that last at ``now``, in seconds."""
+    that last at ``now``, in seconds. ``served``: the queues with their policies; None: these are left out."""
     loans = _loans(lines, now)
     by_name = {line.name: line for line in lines}
     children: dict[QueueName | None, list[QueueName]] = defaultdict(list)
@@ -106,13 +110,39 @@ def tree(
             counts[parent] = tuple(map(sum, zip(counts[parent], counts[name], strict=True)))  # type: ignore[assignment]
     return tuple(
         replace(
-            _queue(by_name[name], _state(paths[name]), *counts[name], pasts.get(name)),
+            _queue(by_name[name], _state(paths[name]), *counts[name], pasts.get(name), policy),
             paused=any(above.paused for above in paths[name]),
             loans=tuple(loans.get(name, ())),
             open_to_all=not (by_name[name].broken or any(map(_selects_namespaces, paths[name]))),
         )
         for name in order
+        for policy in [None if served is None else _policy(served, paths[name])]
     )
+
+
+def _policy(served: QueueTree, path: Sequence[QueueLine]) -> bodies.QueuePolicyBody | None:
+    """How the first queue of a path is served."""
+    name = path[0].name
+    if path[0].broken or name not in served.paths:
+        return None
+    policy = served.policy(name)
+    return bodies.QueuePolicyBody(
+        order=counted_by(served, name),
+        reclaim=policy.reclaim or "",
+        within_queue=policy.within_queue or "",
+        clear_after_seconds=policy.clear_after,
+        min_run_time_seconds=policy.min_run_time,
+        max_evictions=policy.max_evictions,
+        admins=tuple(dict.fromkeys(name for line in path for name in _admins(line))),
+    )
+
+
+def _admins(line: QueueLine) -> Iterable[str]:
+    """Who administers a queue by its own document; an entry with both a user and a group names no administrator."""
+    stated = value_at(line.document, "spec", "access", "admins")
+    for each in stated if isinstance(stated, list) else ():
+        if isinstance(each, Mapping) and len(each) == 1:
+            yield from (f"{kind} {name}" for kind, name in each.items())
 
 
 def _selects_namespaces(line: QueueLine) -> bool:
@@ -146,11 +176,17 @@ def _by_way_of(line: QueueLine, above: QueueLine) -> str:
 
 
 def _queue(
-    line: QueueLine, said: tuple[str, str], pending: int, admitted: int, past: QueuePast | None
+    line: QueueLine,
+    said: tuple[str, str],
+    pending: int,
+    admitted: int,
+    past: QueuePast | None,
+    policy: bodies.QueuePolicyBody | None,
 ) -> bodies.QueueBody:
     state, message = said
     accounts = tuple(
-        _account(account, past) for account in sorted(_all_accounts(line.accounts, past), key=account_of)
+        _account(account, past, "" if policy is None else _standing(account, pending, policy.reclaim))
+        for account in sorted(_all_accounts(line.accounts, past), key=account_of)
     )
     shares = [account.share for account in accounts if account.share is not None]
     with_past = [account.share_with_past for account in accounts if account.share_with_past is not None]
@@ -167,7 +203,32 @@ def _queue(
         usage_half_life_seconds=None if past is None else past.half_life,
         share_with_past=max(with_past, default=None),
         access_limits=stated_access_limits(line.document.get("spec") or {}),
+        policy=policy,
     )
+
+
+#: What a queue that uses less than it deserves, and has work that waits, gets back by ``reclaim``.
+_RECLAIMS: Final = {
+    "any": "it may take back what others borrow",
+    "lower-priority": "it takes back only from work of lower priority (reclaim: lower-priority)",
+    "never": "it takes nothing back (reclaim: never)",
+}
+
+
+def _standing(line: AccountLine, pending: int, reclaim: str) -> str:
+    """Whether a queue has its share of a resource, and what reclaim and the capability say of it. ``pending``:
+    workloads of its subtree that wait."""
+    full = "" if line.capability is None or line.counted < line.capability else "at its capability"
+    if line.deserved is None:
+        return full
+    lacks = line.deserved - line.used
+    if lacks < 0:
+        more = f"{show(line.resource, -lacks)} above its share, which others may take back"
+        return f"{more}; {full}" if full else more
+    if lacks == 0:
+        return full or "has its share"
+    less = f"{show(line.resource, lacks)} below its share"
+    return f"{less}; {_RECLAIMS.get(reclaim, reclaim)}" if pending else f"{less}; nothing waits"
 
 
 def _all_accounts(lines: Iterable[AccountLine], past: QueuePast | None) -> list[AccountLine]:
@@ -178,7 +239,7 @@ def _all_accounts(lines: Iterable[AccountLine], past: QueuePast | None) -> list[
     return list(accounts.values())
 
 
-def _account(line: AccountLine, past: QueuePast | None) -> bodies.AccountBody:
+def _account(line: AccountLine, past: QueuePast | None, standing: str) -> bodies.AccountBody:
     average = None
     if past is not None and past.averages is not None:
         average = past.averages.get(account_of(line), 0)
@@ -194,6 +255,7 @@ def _account(line: AccountLine, past: QueuePast | None) -> bodies.AccountBody:
         share=round(line.used / line.deserved, 4) if line.deserved else None,
         past_use=quantity(line.resource, average),
         share_with_past=None if weighed is None else round(weighed, 4),
+        standing=standing,
     )
 
 

@@ -381,7 +381,7 @@ class SqlReader:
             fading = half_lives(overview.tree.queues)
             use = await self._pasts.get(tuple(sorted(fading.items())), lambda: self._read_past(fading))
             past = past_by_queue(overview.tree, overview.lines, use, overview.now)
-        return tree(overview.lines, past, now=overview.now)
+        return tree(overview.lines, past, served=overview.tree, now=overview.now)
 
     async def _read_past(self, half_lives: Mapping[QueueName, frozenset[int]]) -> PastUse | None:
         """Past use by these half-lives. None if it takes too long to read: a leader has not summed it up yet."""

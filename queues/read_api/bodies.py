@@ -57,6 +57,9 @@ class AccountBody(Body, frozen=True, kw_only=True):
     past_use: str | None = None
     #: Half of ``used`` and half of ``pastUse`` ÷ deserved; null where one of them is.
     share_with_past: float | None = None
+    #: How ``used`` compares with ``deserved`` and ``capability``, as a phrase with what reclaim can do about it; "":
+    #: neither is written.
+    standing: str = ""
 
 
 class LoanBody(Body, frozen=True, kw_only=True):
@@ -95,6 +98,24 @@ class AccessLimitsBody(Body, frozen=True, kw_only=True):
     max_pending_per_user: int | None = None
 
 
+class QueuePolicyBody(Body, frozen=True, kw_only=True):
+    """How a queue is served, by policies of its own and of the queues above."""
+
+    #: What the positions of its waiting work go by, as a phrase.
+    order: str
+    #: never | lower-priority | any: the borrowed work of other queues that is evicted for what it deserves.
+    reclaim: str
+    #: never | lower-priority | lower-or-newer-equal: work of its own that is evicted for work of its own.
+    within_queue: str
+    #: After so many seconds of waiting a place is cleared for a gang; null: never.
+    clear_after_seconds: int | None
+    #: So long its work is not evicted for others, and so often at most; null: no bound.
+    min_run_time_seconds: int | None
+    max_evictions: int | None
+    #: Users and groups who administer it, those of the queues above included: ``group team-a-leads``.
+    admins: tuple[str, ...] = ()
+
+
 class QueueBody(Body, frozen=True, kw_only=True):
     """One queue with the use of its subtree."""
 
@@ -125,6 +146,8 @@ class QueueBody(Body, frozen=True, kw_only=True):
     access_limits: AccessLimitsBody | None = None
     #: Any namespace may use it: neither it nor a queue above it selects namespaces.
     open_to_all: bool = False
+    #: null: it is broken.
+    policy: QueuePolicyBody | None = None
 
 
 class QueueList(AgedBody, frozen=True, kw_only=True):

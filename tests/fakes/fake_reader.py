@@ -48,6 +48,7 @@ def account(
     counted: str | None = None,
     past_use: str | None = None,
     share_with_past: float | None = None,
+    standing: str = "",
 ) -> bodies.AccountBody:
     share = round(int(used) / int(deserved), 4) if deserved and resource == GPU else None
     return bodies.AccountBody(
@@ -61,6 +62,7 @@ def account(
         share=share,
         past_use=past_use,
         share_with_past=share_with_past,
+        standing=standing,
     )
 
 
@@ -75,6 +77,7 @@ def queue(
     by: str = "",
     half_life: int | None = None,
     limits: bodies.AccessLimitsBody | None = None,
+    policy: bodies.QueuePolicyBody | None = None,
 ) -> bodies.QueueBody:
     shares = [line.share for line in accounts if line.share is not None]
     return bodies.QueueBody(
@@ -89,6 +92,7 @@ def queue(
         accounts=accounts,
         usage_half_life_seconds=half_life,
         access_limits=limits,
+        policy=policy,
         share_with_past=max(
             (line.share_with_past for line in accounts if line.share_with_past is not None), default=None
         ),
@@ -130,11 +134,20 @@ ROOT = queue(
 TEAM_A = queue(
     "team-a",
     "root",
-    account("32", "24", "32"),
+    account("32", "24", "32", standing="8 above its share, which others may take back; at its capability"),
     account("64", None, "128", resource="cpu"),
     pending=2,
     admitted=3,
     by="ada@example.com",
+    policy=bodies.QueuePolicyBody(
+        order="priority, then arrival",
+        reclaim="any",
+        within_queue="lower-priority",
+        clear_after_seconds=1800,
+        min_run_time_seconds=600,
+        max_evictions=3,
+        admins=("group team-a-leads", "user ada@example.com"),
+    ),
     limits=bodies.AccessLimitsBody(
         max_run_time_seconds=72 * 3600, max_per_user={"nvidia.com/gpu": "16", "cpu": "256"}, max_pending=100
     ),
@@ -142,7 +155,7 @@ TEAM_A = queue(
 TRAIN = queue(
     "train",
     "team-a",
-    account("24", "16", "32"),
+    account("24", "16", "32", standing="8 above its share, which others may take back"),
     account("8", "8", "16", flavor="h100", guarantee="4"),
     pending=2,
     admitted=2,
@@ -150,12 +163,18 @@ TRAIN = queue(
 DEV = queue(
     "dev",
     "team-a",
-    account("8", "8", None),
+    account("8", "8", None, standing="has its share"),
     state="closed",
     message="takes and admits nothing new",
     admitted=1,
 )
-TEAM_B = queue("team-b", "root", account("16", "40", "64"), pending=1, admitted=1)
+TEAM_B = queue(
+    "team-b",
+    "root",
+    account("16", "40", "64", standing="24 below its share; it takes nothing back (reclaim: never)"),
+    pending=1,
+    admitted=1,
+)
 LOST = queue(
     "lost", "nowhere", state="broken", message="its ancestors form a cycle, or one of them does not exist"
 )

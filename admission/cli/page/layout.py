@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from admission.cli.plugin.queues import account_of
+from admission.cli.plugin.queues import account_of, share_text
 from admission.cli.plugin.reservations import begins_in, lasting, what_of
 from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.explanation import (
@@ -21,7 +22,7 @@ from admission.cli.rendering.explanation import (
     with_their_parts,
 )
 from admission.cli.rendering.nodes import closed_state, closure_sentence, state_of
-from admission.cli.rendering.quota import account_text
+from admission.cli.rendering.quota import account_text, limit_facts, policy_facts
 from admission.cli.rendering.terminal import age as short_age
 from admission.cli.rendering.terminal import alike_in_short, amounts, branches, short_resource
 from queues.read_api.bodies import (
@@ -34,7 +35,7 @@ from queues.read_api.bodies import (
     WorkloadList,
 )
 from queues.read_api.nodes import NodeBody
-from queues.resources import amount, show
+from queues.resources import amount
 from queues.text_format import counted
 
 #: Sections of the navigation and where they begin.
@@ -106,12 +107,12 @@ def workload_state(one: ListedBody | ExplanationBody) -> str:
     return SHOWN_STATES.get(one.state) or one.result or ("suspended" if one.state == "suspended" else "ended")
 
 
-def bar(used: int, deserved: int | None, capability: int | None, label: str) -> Markup:
-    """How much of an amount is used, next to what is deserved and what is allowed."""
-    full = max(used, deserved or 0, min(capability or 0, 4 * max(used, deserved or 0)), 1)
+def bar(used: int, deserved: int | None, capability: int | None, label: str, full: int) -> Markup:
+    """How much of an amount is used, next to what is deserved and what is allowed. ``full``: what the whole length is
+    for, the same for all bars that are compared."""
 
     def share(units: int) -> str:
-        return f"{100 * units / full:.1f}"
+        return f"{100 * units / max(full, 1):.1f}"
 
     own = used if deserved is None else min(used, deserved)
     limits = (("deserved", deserved), ("capability", capability))
@@ -119,20 +120,32 @@ def bar(used: int, deserved: int | None, capability: int | None, label: str) -> 
     return form("forms.html", "bar", share(own), share(used - own), marks, label)
 
 
-def _bar_of(line: AccountBody, resource: str, name: str) -> Markup:
-    """The bar of a queue's account, with a sentence for who does not see it."""
-    used = amount(resource, line.used)
+def _bars_of(queues: Sequence[QueueBody], resource: str) -> dict[str, Markup]:
+    """The bar of each queue, all on the scale of the queue that uses or deserves most, each with a sentence for who
+    does not see it."""
+    accounts = {queue.name: account_of(queue, resource) for queue in queues}
+    used = {name: amount(resource, line.used) for name, line in accounts.items()}
     deserved, capability = (
-        None if text is None else amount(resource, text) for text in (line.deserved, line.capability)
+        {
+            name: None if (text := of(line)) is None else amount(resource, text)
+            for name, line in accounts.items()
+        }
+        for of in (attrgetter("deserved"), attrgetter("capability"))
     )
-    if deserved is None and capability is None:  # a bar would be full, whatever is used
-        return Markup('<span class="faint">{} used, no limit</span>').format(show(resource, used))
-    label = f"{name}: {show(resource, used)} used"
-    if deserved is not None:
-        label += f" of {show(resource, deserved)} deserved"
-        if used > deserved:
-            label += f", {show(resource, used - deserved)} borrowed"
-    return bar(used, deserved, capability, label)
+    full = max((*used.values(), *(units or 0 for units in deserved.values())), default=0)
+    return {
+        name: bar(
+            units, deserved[name], capability[name], f"{name}: {line.used} used" + _of_deserved(line), full
+        )
+        for name, line in accounts.items()
+        for units in [used[name]]
+    }
+
+
+def _of_deserved(line: AccountBody) -> str:
+    if line.deserved is None:
+        return ""
+    return f" of {line.deserved} deserved" + (f": {line.standing}" if line.standing else "")
 
 
 def resource_names(queues: Sequence[QueueBody], *more: str) -> list[str]:
@@ -170,7 +183,7 @@ _ENVIRONMENT.globals.update(
     account_text=account_text,
     alike_names=_alike_names,
     amounts=amounts,
-    bar_of=_bar_of,
+    bars_of=_bars_of,
     begins_in=begins_in,
     closed_state=closed_state,
     counted=counted,
@@ -178,8 +191,11 @@ _ENVIRONMENT.globals.update(
     expected_cell=expected_cell,
     facts_of=facts_of,
     lasting=lasting,
+    limit_facts=limit_facts,
     link=link,
+    policy_facts=policy_facts,
     resource_names=resource_names,
+    share_text=share_text,
     short_age=short_age,
     short_resource=short_resource,
     state_of=state_of,

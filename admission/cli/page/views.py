@@ -38,8 +38,8 @@ from queues.read_api.usage import TimeSeriesList
 
 #: Waiting workloads on one view; the command line lists all.
 _SHOWN: Final = 200
-#: Nodes of a workload that a list names.
-_NODES: Final = 4
+#: States of what runs.
+_RUNNING: Final = "admitted,evicting"
 #: Seconds between two looks at the nodes: each lists all of them, which may be thousands.
 _SELDOM: Final = 15
 _SOMETIMES: Final = 5
@@ -133,6 +133,9 @@ class Views:
             queues=body.items,
             below=below(body.items, [name]),
             waiting=pages(self.route, "pending", PendingList, {"queue": name}, limit=_SHOWN),
+            running=pages(
+                self.route, "workloads", WorkloadList, {"queue": name, "state": _RUNNING}, limit=_SHOWN
+            ),
             resource=resource or usual_resource(body.items),
             planned=planned_of_queue(self._planned(), body.items, name, self.clock()),
         )
@@ -171,7 +174,7 @@ class Views:
         asked = {"queue": query.get("queue"), "namespace": query.get("namespace")}
         body = self._page("workloads", WorkloadList, asked, query)
         queue, ways = asked["queue"], pages_of("workloads", body, query, queue=asked["queue"])
-        main = render("workloads.html", body=body, queue=queue, most_nodes=_NODES, **ways)
+        main = render("workloads.html", body=body, queue=queue, **ways)
         return View(title="Workloads", section="Workloads", main=main, age=age_of(body)[0])
 
     def _decisions(self, parts: Sequence[str], query: _Query) -> View:

@@ -145,7 +145,7 @@ def queue_table(queues: Sequence[QueueBody], output: Output, *, resource: str | 
         TableColumn[_Row]("GUARANTEE", lambda row: unless_zero(row.account.guarantee), right=True, wide=True),
         TableColumn[_Row]("DESERVED", lambda row: row.account.deserved, right=True),
         TableColumn[_Row]("CAPABILITY", lambda row: row.account.capability, right=True),
-        TableColumn[_Row]("SHARE", lambda row: _share(row.account), right=True),
+        TableColumn[_Row]("SHARE", lambda row: share_text(row.account), right=True),
         TableColumn[_Row]("WAITING", first(lambda queue: queue.pending), right=True),
         TableColumn[_Row]("RUNNING", first(lambda queue: queue.admitted), right=True),
         TableColumn[_Row]("CHANGED-BY", first(lambda queue: queue.changed_by or None), wide=True),
@@ -184,7 +184,7 @@ def overview_table(queues: Sequence[QueueBody], output: Output, *, resource: str
         TableColumn[_Row](f"USED({short_resource(chosen)})", lambda row: row.account.used, right=True),
         TableColumn[_Row]("DESERVED", lambda row: row.account.deserved, right=True),
         TableColumn[_Row]("CAPABILITY", lambda row: row.account.capability, right=True, goes=3),
-        TableColumn[_Row]("SHARE", lambda row: _share(row.account), right=True, goes=2),
+        TableColumn[_Row]("SHARE", lambda row: share_text(row.account), right=True, goes=2),
         TableColumn[_Row]("WAITING", lambda row: row.queue.pending, right=True),
         TableColumn[_Row]("RUNNING", lambda row: row.queue.admitted, right=True, goes=1),
     ]
@@ -235,7 +235,7 @@ def _is_unread(queue: QueueBody) -> bool:
     return bool(queue.usage_half_life_seconds) and any(account.past_use is None for account in queue.accounts)
 
 
-def _share(account: AccountBody) -> str | None:
+def share_text(account: AccountBody) -> str | None:
     """The share, with past use where that counts."""
     share = account.share if account.share_with_past is None else account.share_with_past
     return None if share is None else f"{share:.2f}"

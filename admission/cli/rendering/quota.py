@@ -22,9 +22,10 @@ from queues.read_api.bodies import (
     LoanBody,
     LoanInForceBody,
     QueueBody,
+    QueuePolicyBody,
     QueueVersionBody,
 )
-from queues.text_format import span
+from queues.text_format import counted, span
 
 
 def limits_table(queues: Iterable[QueueBody], output: Output, *, resource: str | None) -> str:
@@ -81,6 +82,42 @@ def _pending_limit(stated: AccessLimitsBody) -> str | None:
     limit, of_user = stated.max_pending, stated.max_pending_per_user
     parts = [*([] if limit is None else [str(limit)]), *([] if of_user is None else [f"{of_user} of a user"])]
     return ", ".join(parts) or None
+
+
+def limit_facts(stated: AccessLimitsBody) -> list[tuple[str, Cell]]:
+    """What a queue states of its users, gangs and run times: titles and texts. None where it states nothing."""
+    return [
+        ("Longest run", _run_time(stated)),
+        ("Largest gang", None if stated.max_gang is None else counted(stated.max_gang, "pod")),
+        ("May wait", _pending_limit(stated)),
+        ("Each user", _per_user(stated)),
+    ]
+
+
+def policy_facts(policy: QueuePolicyBody) -> list[tuple[str, Cell]]:
+    """How a queue is served: titles and texts."""
+    often, long = policy.max_evictions, policy.min_run_time_seconds
+    return [
+        ("Order", policy.order),
+        ("Takes back", _WHOSE.get(policy.reclaim, policy.reclaim)),
+        ("Evicts its own", _WHOSE.get(policy.within_queue, policy.within_queue)),
+        (
+            "Place is cleared",
+            policy.clear_after_seconds and f"after {span(policy.clear_after_seconds)} of waiting",
+        ),
+        ("Protected", f"in its first {span(long)}" if long else None),
+        ("Evicted at most", None if often is None else counted(often, "time")),
+        ("Administrators", ", ".join(policy.admins) or None),
+    ]
+
+
+#: Whose work a queue evicts, by value of a policy.
+_WHOSE = {
+    "any": "what others borrow of its share (any)",
+    "lower-priority": "work of lower priority (lower-priority)",
+    "lower-or-newer-equal": "work of lower priority, and newer work of the same (lower-or-newer-equal)",
+    "never": "nothing (never)",
+}
 
 
 def loans_table(queues: Iterable[QueueBody], output: Output, *, resource: str | None) -> str:

@@ -73,7 +73,7 @@ class FakeLists:
             one
             for one in LISTED
             if one.state in wanted.states
-            and queue in (None, one.queue)
+            and self._is_below(one.queue, queue)
             and wanted.user in (None, one.user)
             and sight.shows(one.kind, one.namespace)
         ]
@@ -113,6 +113,10 @@ class FakeLists:
             items=page,
             continue_=str(after + limit) if after + limit < len(told) else "",
         )
+
+    def _is_below(self, name: str | None, queue: str | None) -> bool:
+        """Whether a queue is the one that is asked for. None for all."""
+        return queue in (None, name)
 
     def _knows(self, queue: str | None) -> None:
         self._up()

@@ -48,7 +48,51 @@ def line(
 
 
 def told(*lines: QueueLine) -> dict[str, bodies.QueueBody]:
-    return {queue.name: queue for queue in tree(lines)}
+    return {queue.name: queue for queue in tree(lines, served=policies(lines))}
+
+
+def used_of(used: int, deserved: int | None, capability: int | None = None) -> tuple[AccountLine, ...]:
+    return (
+        AccountLine(
+            flavor="", resource=GPU, used=used, counted=used, deserved=deserved, capability=capability
+        ),
+    )
+
+
+def test_a_queue_says_whether_it_has_its_share_and_what_reclaim_and_its_capability_say_of_it() -> None:
+    never = {"preemption": {"reclaim": "never"}}
+    found = told(
+        line("root", None, accounts=used_of(20000, None, 20000)),
+        line("above", accounts=used_of(9000, 8000, 12000)),
+        line("even", accounts=used_of(8000, 8000)),
+        line("idle", accounts=used_of(1000, 8000)),
+        line("waits", pending=1, accounts=used_of(1000, 8000)),
+        line("never", pending=1, accounts=used_of(1000, 8000), policy=never),
+    )
+
+    assert {name: queue.accounts[0].standing for name, queue in found.items()} == {
+        "root": "at its capability",
+        "above": "1 above its share, which others may take back",
+        "even": "has its share",
+        "idle": "7 below its share; nothing waits",
+        "waits": "7 below its share; it may take back what others borrow",
+        "never": "7 below its share; it takes nothing back (reclaim: never)",
+    }
+
+
+def test_a_queue_has_the_policies_that_serve_it_and_those_who_administer_it_also_from_above() -> None:
+    found = told(
+        line("root", None),
+        line("a", policy={"preemption": {"reclaim": "never"}}, access={"admins": [{"group": "leads"}]}),
+        line("a1", "a", policy={"maxEvictions": 2}, access={"admins": [{"user": "ann"}]}),
+        line("x", "y", broken=True),
+    )
+
+    policy = found["a1"].policy
+    assert policy is not None
+    assert (policy.reclaim, policy.within_queue, policy.max_evictions) == ("never", "lower-priority", 2)
+    assert policy.admins == ("user ann", "group leads")
+    assert found["x"].policy is None
 
 
 def test_parents_come_before_children_and_siblings_by_name() -> None:

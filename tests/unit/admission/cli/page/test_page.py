@@ -142,18 +142,26 @@ async def shown(views: Views, *parts: str, **query: str) -> str:
 
 async def test_the_tree_of_queues_has_a_bar_for_each(views: Views) -> None:
     html = await shown(views)
-    assert html.count('<svg class="bar"') == 5
-    assert '<span class="faint">0 used, no limit</span>' in html  # its bar would be full
-    assert 'aria-label="team-a: 32 used of 24 deserved, 8 borrowed"' in html
+    assert html.count('<svg class="bar"') == 6
+    told = "8 above its share, which others may take back; at its capability"
+    assert f'aria-label="team-a: 32 used of 24 deserved: {told}"' in html
+    assert f'<span class="faint">{told}</span>' in html
+    assert '<rect class="own" width="37.5"' in html, "all bars are on the scale of root, which deserves 64"
+    assert '<td data-column="Share" class="number">1.33</td>' in html
     assert '<a href="/queues/train?resource=nvidia.com%2Fgpu">train</a>' in html
     assert "takes and admits nothing new" in html
     assert 'aria-label="team-a: 64 used"' in await shown(views, resource="cpu")
 
 
-async def test_one_queue_has_its_amounts_and_what_waits_in_it(views: Views) -> None:
-    assert "ada@example.com" in await shown(views, "queues", "team-a")
+async def test_one_queue_has_its_amounts_its_policies_and_what_waits_and_runs_in_it(views: Views) -> None:
+    html = await shown(views, "queues", "team-a")
+    assert "<dt>Takes back</dt><dd>what others borrow of its share (any)</dd>" in html
+    assert "<dt>Administrators</dt><dd>group team-a-leads, user ada@example.com</dd>" in html
+    assert "<dt>Each user</dt><dd>16 gpu, 256 cpu</dd>" in html
     html = await shown(views, "queues", "train")
-    assert "/workloads/ml/" in html
+    assert "/workloads/ml/tune-3?kind=job" in html[html.index("<h2>Waiting</h2>") :]
+    html = await shown(views, "queues", "dev")
+    assert "/workloads/ml/bert?kind=vcjob" in html[html.index("<h2>Running</h2>") :]
     assert "Reservations are not known: Looking for a kubeconfig" in html
     with pytest.raises(NoSuchView, match="There is no queue nothing that you may see"):
         await shown(views, "queues", "nothing")
@@ -385,16 +393,24 @@ async def every_view(text: str) -> list[Markup]:
     of_queues = {"queues": queues, "resource": resource}
     views = [
         render("queues.html", queues=queues, resource=resource),
-        render("queue.html", queue=queues[1], below=queues, waiting=pending, planned=planned, **of_queues),
+        render(
+            "queue.html",
+            queue=queues[1],
+            below=queues,
+            waiting=pending,
+            running=listed,
+            planned=planned,
+            **of_queues,
+        ),
         render("pending.html", body=pending, queue=text, namespace=text, first=None, next=None),
-        render("workloads.html", body=listed, queue=text, most_nodes=4, first=None, next=None),
+        render("workloads.html", body=listed, queue=text, first=None, next=None),
         render("decisions.html", body=decided),
         render("workload.html", found=found),
         over_time(drawn, queue=text, span="day", queues=queues, resources=[resource, text]),
         node_racks([node]),
         one_rack([node], text),
         render("problem.html", title=text, sentence=text, ways=[]),
-        Markup(bar(1, 2, 3, text))
+        Markup(bar(1, 2, 3, text, 3))
         + form("forms.html", "table", text, [text], [[text], [Markup("{}").format(text)]]),
     ]
     frame = View(title=text, section=text, main=Markup(""), age=text)
@@ -412,12 +428,12 @@ async def test_what_others_wrote_stays_text_in_every_view(text: str) -> None:
 
 
 def test_a_bar_has_what_is_borrowed_and_its_marks_in_place() -> None:
-    html = str(bar(12, 8, 16, "told"))
+    html = str(bar(12, 8, 16, "told", 16))
     assert '<rect class="own" width="50.0"' in html
     assert '<rect class="borrowed" x="50.0" width="25.0"' in html
     assert '<line class="deserved" x1="50.0"' in html
     assert '<line class="capability" x1="100.0"' in html
-    assert 'class="capability"' not in str(bar(1, 2, 1000, "told"))
+    assert 'class="capability"' not in str(bar(1, 2, 1000, "told", 2))
     assert json.dumps(html)
 
 
