@@ -124,12 +124,12 @@ def _of_another_kind(subject: Subject, inherited: str) -> list[Finding] | None:
 
 def _of_dependencies(subject: Subject, support: KindSupport, kinds: Kinds) -> Iterator[Finding]:
     """What is wrong with the annotation that names what the object comes after. A kind may be known to the cluster."""
-    text = _member(subject.metadata, ("annotations", names.AFTER))
+    text = value_at(subject.metadata, "annotations", names.AFTER)
     named, problem = read_dependencies(text if isinstance(text, str) else None)
     if problem is not None:
         yield subject.finding("error", AFTER_PATH, *problem)
         return
-    name = str(_member(subject.metadata, ("name",)) or "")
+    name = text_at(subject.metadata, "name")
     if (problem := unusable_dependency(named, support.kind, name, kinds.by_kind)) is not None:
         yield subject.finding("warning", AFTER_PATH, *problem)
 
