@@ -101,7 +101,10 @@ _TABLES: Final[Mapping[str, str]] = {
     "zero": "[dyn(''), dyn(0), dyn(false)]",
 }
 #: Of a field: its path and name, that of the field it lies in, and the values of both, now and before.
-_SPEC: Final = "{'at': dyn('spec'), 'key': dyn(''), 'holder': dyn(''), 'pair': dyn([object.spec, oldObject.spec]), 'of': dyn([])}"
+_SPEC: Final = (
+    "{'at': dyn('spec'), 'key': dyn(''), 'holder': dyn(''), 'pair': dyn([object.spec, oldObject.spec]),"
+    " 'of': dyn([])}"
+)
 
 
 def change_variables() -> dict[str, str]:
@@ -125,7 +128,10 @@ def _differing(level: int) -> str:
     }.get(level, "")
     segment = "(type(k) == int ? '[' + string(k) + ']' : '.' + k)"
     pair = "f.pair.map(v, v == null ? dyn(null) : dyn(v)[?k].orValue(null))"
-    field = f"{{'at': dyn(f.at + {segment}), 'key': dyn(k), 'holder': dyn(f.key), 'pair': dyn({pair}), 'of': dyn(f.pair)}}"
+    field = (
+        f"{{'at': dyn(f.at + {segment}), 'key': dyn(k), 'holder': dyn(f.key), 'pair': dyn({pair}),"
+        " 'of': dyn(f.pair)}"
+    )
     above = f"variables.differing{level - 1}.filter(f, {_are_alike(level - 1)})"
     return f"{above}.map(f, {keys}{free}.map(k, {field})).flatten().filter(f, !({_same_value(level)}))"
 
