@@ -192,6 +192,13 @@ def close_together(draw: st.DrawFn, sets: tuple[PodSet, ...]) -> tuple[PodSet, .
     return sets
 
 
+#: Workloads with the second count under maxPending.
+_OBSTACLES = (
+    Obstacle(ReasonCode.NOT_ENOUGH_PODS, "0 of 4 pods exist"),
+    Obstacle(ReasonCode.WAITS_FOR_DEPENDENCY, "waits for job/a to succeed"),
+)
+
+
 @st.composite
 def workloads(draw: st.DrawFn, number: int, queues: list[QueueName]) -> Workload:
     sets = tuple(draw(pod_sets(name)) for name in ["main", "side"][: draw(st.sampled_from([1, 1, 2]))])
@@ -208,7 +215,7 @@ def workloads(draw: st.DrawFn, number: int, queues: list[QueueName]) -> Workload
         minimum=draw(st.integers(0, pods)),
         pod_sets=sets,
         generation="1",
-        obstacle=Obstacle(ReasonCode.NOT_ENOUGH_PODS, "0 of 4 pods exist") if draw(rarely(19)) else None,
+        obstacle=draw(st.sampled_from(_OBSTACLES)) if draw(rarely(19)) else None,
         not_before=NOW + 60 if draw(rarely(19)) else 0,
     )
 
