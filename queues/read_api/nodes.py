@@ -67,6 +67,8 @@ class SeatedBody(Body, frozen=True, kw_only=True):
     name: str
     uid: str
     queue: str
+    #: The user that created it; "": unknown.
+    user: str = ""
     #: It is being evicted.
     evicting: bool
     #: Seats on this node, and what they hold.

@@ -151,9 +151,9 @@ class World:
             name, rack = f"gpu-{number:04}", f"r{number // per_rack:03}"
             ill = number % 13 == 5
             held = (8, 8, 4, 0)[number // 2 % 4] - (1 if ill and number // 2 % 4 < 2 else 0)
-            there = [_seated(f"gang-{number // 2}", held)] if held else []
+            there = [_seated(f"gang-{number // 2}", held, OWNERS[number // 2 % 3])] if held else []
             if number // 2 % 4 == 2:
-                there.append(_seated(f"tune-{number}", 2))
+                there.append(_seated(f"tune-{number}", 2, OWNERS[3]))
             used = held + (2 if len(there) == 2 else 0)
             self.nodes[name] = gpu_node(
                 name,
@@ -230,8 +230,18 @@ def _drain(name: str, begins: str, phase: str, nodes: list[str], closes_from: st
     }
 
 
-def _seated(name: str, gpus: int) -> SeatedBody:
-    names = {"kind": "vcjob", "namespace": "ml", "name": name, "uid": f"{name}-uid", "queue": "train"}
+#: Queues and users whose work is on the nodes.
+OWNERS = (
+    ("train", "ada@example.com"),
+    ("team-b", "bob@example.com"),
+    ("train", "eve@example.com"),
+    ("dev", "ada@example.com"),
+)
+
+
+def _seated(name: str, gpus: int, owner: tuple[str, str]) -> SeatedBody:
+    names = {"kind": "vcjob", "namespace": "ml", "name": name, "uid": f"{name}-uid"}
+    names |= {"queue": owner[0], "user": owner[1]}
     return SeatedBody(**names, evicting=False, seats=1, held={GPU: str(gpus)}, gpus=float(gpus))
 
 

@@ -197,9 +197,9 @@ class LedgerHarness:
             yield tx, entry
         self.seq = entry.seq
 
-    async def admit(self, *gangs: Admit, at: int = NOW) -> ledger.LedgerOutcome:
+    async def admit(self, *gangs: Admit, at: int = NOW, user: str = "") -> ledger.LedgerOutcome:
         async with self.entered(at) as (tx, entry):
-            return await ledger.admit(tx, entry, gangs)
+            return await ledger.admit(tx, entry, gangs, {each.workload: user for each in gangs})
 
     async def adopt(self, *running: Adopt) -> list[AdmissionId]:
         async with self.entered() as (tx, entry):

@@ -1,13 +1,14 @@
 """The views of nodes: a map of racks with who sits where, what is free and what is ill. Pure: lines in, HTML out."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
+from admission.cli.page.charts import STYLES
 from admission.cli.page.layout import render
 from admission.cli.page.problems import unknown
 from admission.cli.rendering.nodes import closed_state, closure_sentence, ill_gpus
@@ -19,10 +20,27 @@ from queues.text_format import counted
 NO_RACK: Final = "-"
 #: Devices that are drawn one by one; a node that has more shows its numbers only.
 _DRAWN: Final = 16
+#: Of the owners that a legend names; colours come again after some of them.
+_LETTERS: Final = "ABCDEFGHIJKL"
 #: Words of nodes that are closed, and what is said of several.
 _CLOSED: Final = {"reserved": "reserved", "drained": "drained", "drain planned": "to be drained"}
 #: Rows of one rack's table: a cluster without racks is one rack.
 _ROWS: Final = 500
+
+
+class _Owner(NamedTuple):
+    """Whose workloads have GPUs."""
+
+    queue: str
+    user: str
+
+
+class _Entry(NamedTuple):
+    """How the GPUs of an owner are drawn, and how many they are in all racks."""
+
+    kind: str
+    letter: str
+    gpus: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +61,20 @@ class _Gpus:
         """GPUs that pods have."""
         return self.total - self.ill - self.free
 
+    def squares(self, legend: Mapping[_Owner, _Entry], free: str) -> list[tuple[str, str, int]]:
+        """Squares that are alike, in their order: their kind, the letter of who holds them, and how many they are.
+        ``free``: the kind of those that are free."""
+        owned = Counter[_Owner]()
+        for one, count in self.holders:
+            owned[_Owner(one.queue, one.user)] += count
+        runs, left = [], self.held
+        for owner, entry in legend.items():
+            count = min(owned[owner], left)
+            left -= count
+            runs.append((entry.kind, entry.letter, count))
+        runs += [("held", "", left), (free, "", self.free), ("ill", "", self.ill)]
+        return [run for run in runs if run[2] > 0]
+
     @property
     def available(self) -> int:
         """GPUs that new pods of any queue may have."""
@@ -54,8 +86,10 @@ def node_racks(lines: Sequence[NodeBody]) -> Markup:
     racks: dict[str, list[NodeBody]] = {}
     for line in lines:
         racks.setdefault(line.rack, []).append(line)
+    known = {line.name: _gpus(line) for line in lines}
+    owners = _owners(known.values())
     legend = [
-        ("held", "held"),
+        ("held", "held by others" if owners else "held"),
         ("free", "free"),
         ("ill", "unhealthy"),
         ("out", "free, but the node takes no pods"),
@@ -66,11 +100,25 @@ def node_racks(lines: Sequence[NodeBody]) -> Markup:
         lines=lines,
         racks=[(name, _summary(nodes), sorted(nodes, key=_name_of)) for name, nodes in sorted(racks.items())],
         summary=_told_holes(racks) if racks else "",
+        owners=owners,
         legend=legend,
-        gpus_of=_gpus,
+        known=known,
         most_drawn=_DRAWN,
         no_rack=NO_RACK,
     )
+
+
+def _owners(known: Iterable[_Gpus | None]) -> dict[_Owner, _Entry]:
+    """Those who hold most GPUs, by queue and user, with their letters: the same in all racks."""
+    held = Counter[_Owner]()
+    for gpus in known:
+        for one, count in () if gpus is None else gpus.holders:
+            held[_Owner(one.queue, one.user)] += count
+    most = sorted(sorted(held, key=lambda owner: (-held[owner], owner))[: len(_LETTERS)])
+    return {
+        owner: _Entry(f"series-{index % STYLES}", letter, held[owner])
+        for index, (letter, owner) in enumerate(zip(_LETTERS, most, strict=False))
+    }
 
 
 def one_rack(lines: Sequence[NodeBody], name: str) -> Markup:

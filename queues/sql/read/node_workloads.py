@@ -17,6 +17,7 @@ from queues.sql.tables import admissions
 
 #: Workloads of one node that are named.
 MOST_NAMED: Final = 20
+_COLUMNS: Final = ("kind", "uid", "namespace", "name", "queue", "username")
 
 
 async def node_workloads(
@@ -42,6 +43,7 @@ def _workloads_body(rows: Sequence[Row[Any]], limit: int) -> NodeWorkloadsBody:
         items=tuple(
             SeatedBody(
                 **attributes(row, "kind", "uid", "namespace", "name", "queue", "evicting", "seats"),
+                user=row.username,
                 held=quantities(held),
                 gpus=sum(units / scale(name) for name, units in held.items() if is_whole_gpu(name)),
             )
@@ -65,7 +67,7 @@ def _seated_on(names: Collection[str]) -> Subquery:
     return (
         select(
             seat.c.node,
-            *admissions.c["kind", "uid", "namespace", "name", "queue"],
+            *admissions.c[_COLUMNS],
             func.bool_or(admissions.c.state == "evicting").label("evicting"),
             func.count().label("seats"),
             func.jsonb_agg(admissions.c.shapes.op("->")(seat.c.shape)).label("shapes"),
@@ -75,7 +77,7 @@ def _seated_on(names: Collection[str]) -> Subquery:
             seat.c.node == asked,
             not_(seat.c.place - 1 == any_(admissions.c.ended)),
         )
-        .group_by(seat.c.node, *admissions.c["kind", "uid", "namespace", "name", "queue"])
+        .group_by(seat.c.node, *admissions.c[_COLUMNS])
         .subquery("there")
     )
 

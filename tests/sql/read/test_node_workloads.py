@@ -12,7 +12,8 @@ async def test_a_node_names_the_workloads_with_seats_that_may_be_seen_and_counts
     muster: Database,
 ) -> None:
     harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 8, "n2": 8, "n3": 4}, ["j1", "j2"])
-    placed = await harness.admit(gang("j1", "a", "n1 n1 n2", takes=2), gang("j2", "a", "n1", takes=1))
+    gangs = gang("j1", "a", "n1 n1 n2", takes=2), gang("j2", "a", "n1", takes=1)
+    placed = await harness.admit(*gangs, user="ann")
     first, _ = placed.accepted.values()
     kind, namespace = await _kind_and_namespace(muster)
 
@@ -24,7 +25,7 @@ async def test_a_node_names_the_workloads_with_seats_that_may_be_seen_and_counts
     assert {
         name: [(each.name, each.seats, each.held[GPU]) for each in node.items] for name, node in found.items()
     } == {"n1": [("j1", 2, "4m"), ("j2", 1, "1m")], "n2": [("j1", 1, "2m")]}
-    assert [each.name for each in one["n1"].items] == ["j1"]
+    assert [(each.name, each.user) for each in one["n1"].items] == [("j1", "ann")]
     assert (one["n1"].total, one["n1"].hidden) == (2, 0)
     assert (hidden["n1"].items, hidden["n1"].total, hidden["n1"].hidden) == ((), 0, 2)
     assert (seen["n1"].total, seen["n1"].hidden) == (2, 0)

@@ -266,6 +266,29 @@ async def test_the_view_of_nodes_is_that_of_the_leader(views: Views) -> None:
     assert "22 of 40 GPUs are free, and 2 nodes are empty" in html
 
 
+def test_one_legend_over_all_racks_names_the_queue_and_the_user_of_those_who_hold_most() -> None:
+    def there(*seats: tuple[str, str, int]) -> NodeWorkloadsBody:
+        items = [structs.replace(seated(user, str(n)), queue=queue, user=user) for queue, user, n in seats]
+        return NodeWorkloadsBody(items=tuple(items), total=len(items), hidden=0)
+
+    many = [(f"q{number:02}", "eve", 1) for number in range(20)]
+    lines = [
+        line("a", free=0, workloads=there(("team", "bob", 6), ("team", "ann", 2))),
+        line("b", free=2, rack="rack-2", workloads=there(("team", "ann", 4), ("lab", "bob", 1))),
+        *(line(queue, free=7, rack="rack-3", workloads=there((queue, user, n))) for queue, user, n in many),
+    ]
+    html = str(node_racks(lines))
+    legend = html[html.index("Who holds GPUs") :].partition("</ul>")[0]
+    assert legend.count("<li>") == 12
+    assert '<a href="/queues/team">team</a> ann <strong>6</strong>' in legend
+    assert '<a href="/queues/team">team</a> bob <strong>6</strong>' in legend
+    letter_of_ann = re.search(r">(\w)</text>\s*</svg>\s*<a href=\"/queues/team\">team</a> ann", legend)
+    assert letter_of_ann is not None
+    # The same letter on nodes of two racks; the other owners, and what the user may not list, have none.
+    assert html.count(f">{letter_of_ann[1]}</text>") == 1 + 2
+    assert html.count('<path class="held"') == 1 + (20 - 9) + 1
+
+
 def seated(name: str, gpus: str) -> SeatedBody:
     return SeatedBody(
         kind="vcjob",
