@@ -192,11 +192,10 @@ def people() -> list[Document]:
 
 
 def _seen(kinds: Iterable[WorkloadKindSpec]) -> list[Document]:
-    """The rights to see objects of these kinds."""
-    return [
-        PolicyRule(plurals, ("get", "list", "watch"), group).document()
-        for group, plurals in _by_group(kind.resource for kind in kinds).items()
-    ]
+    """The right to see objects of these kinds."""
+    by_group = _by_group(kind.resource for kind in kinds)
+    plurals = [plural for each in by_group.values() for plural in each]
+    return [{"apiGroups": [*by_group], "resources": plurals, "verbs": ["get", "list", "watch"]}]
 
 
 def _part_of(role: str) -> dict[str, str]:

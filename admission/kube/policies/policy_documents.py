@@ -245,12 +245,14 @@ def _documents(entry: Document, identity: str) -> list[Document]:
 
 
 def _rules(kinds: Sequence[ApiResource], *operations: str, part: str = "") -> str:
-    """``resourceRules`` about objects of these kinds, or about a subresource of theirs."""
+    """``resourceRules`` about objects of these kinds, or about a subresource of theirs: one for each version. No group
+    serves a resource by the name that another one of the same version has here."""
     rules: dict[str, Document] = {}
     for kind in kinds:
-        rule = kind.rule(operations)
-        names = [f"{name}/{part}" if part else name for name in rule["resources"]]
-        rules.setdefault(kind.api_version, {**rule, "resources": []})["resources"] += names
+        of_version = {**kind.rule(operations), "apiGroups": [], "resources": []}
+        rule = rules.setdefault(kind.version, of_version)
+        rule["apiGroups"] = [*dict.fromkeys((*rule["apiGroups"], kind.group))]
+        rule["resources"].append(f"{kind.plural}/{part}" if part else kind.plural)
     return json.dumps([*rules.values()])
 
 
