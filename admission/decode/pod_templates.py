@@ -197,15 +197,20 @@ def _note_other_gates(spec: WirePodSpec, values: UserValues, where: str) -> None
         values.note(message, ReasonCode.OTHER_GATES)
 
 
-def directed_by(template: bytes) -> AdmissionId | None:
-    """The admission that wrote its nodes into a template; None if the template is as its owner wrote it."""
-    if names.ADMISSION_ID.encode() not in template:
+def annotation_in(template: bytes, key: str) -> str | None:
+    """What an annotation of a template says; None if it is not there, or the template cannot be read."""
+    if key.encode() not in template:
         return None
     try:
         meta = msgspec.json.decode(template, type=_Annotated).metadata
     except (msgspec.DecodeError, RecursionError):
         return None
-    written = number(((meta and meta.annotations) or {}).get(names.ADMISSION_ID))
+    return ((meta and meta.annotations) or {}).get(key)
+
+
+def directed_by(template: bytes) -> AdmissionId | None:
+    """The admission that wrote its nodes into a template; None if the template is as its owner wrote it."""
+    written = number(annotation_in(template, names.ADMISSION_ID))
     return None if written is None else AdmissionId(written)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from admission.decode.fields import condition, is_true, one, seconds
 from admission.decode.ignored_values import ignored_in_job
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import by_pod_set, directed_by, existing_paths, pod_set_of
+from admission.decode.pod_templates import annotation_in, by_pod_set, directed_by, existing_paths, pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
 from admission.facts.devices import PodResourceClaim
@@ -37,7 +37,6 @@ from admission.workloads.kinds.support import (
     ObjectReader,
     StatusForm,
     controlled_by,
-    first_pod_set,
     is_made_by,
 )
 from admission.workloads.pod_sets import numbered
@@ -49,9 +48,6 @@ from queues.api.api_resources import JOBS, ApiResource
 from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_PODS, UserValues, number, shortened
 from queues.workload import PodSet, WorkloadKey
-
-#: Pod templates without it are of Jobs that wait by themselves.
-_MEMBER_OF: Final = names.MEMBER_OF.encode()
 
 #: What an annotation says that means yes or no; None: neither, or it is not there.
 _TRUTHS: Final[Mapping[str | None, bool]] = {"true": True, "false": False}
@@ -69,21 +65,6 @@ class WireSelector(WireStruct):
     """What a Job selects its pods by, besides the labels that are made for it."""
 
     match_expressions: tuple[msgspec.Raw, ...] | None = None
-
-
-class WireAnnotations(WireStruct):
-    """What pods get from the metadata of their template."""
-
-    annotations: dict[str, str] | None = None
-
-
-class WireTemplateMetadata(WireStruct):
-    """A pod template, without what its pods run."""
-
-    metadata: WireAnnotations = msgspec.field(default_factory=WireAnnotations)
-
-
-_TEMPLATES: Final = msgspec.json.Decoder(WireTemplateMetadata)
 
 
 class WireJobSpec(WireStruct):
@@ -145,8 +126,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
     gang = _gang(stated, parallelism, values)
     template = bytes(spec.template)
     said = pod_set_of(MAIN, count, template, "spec.template", meta.namespace)
-    if said.obstacle is not None:
-        values.note(said.obstacle.message, said.obstacle.code)
+    values.adopt(said.obstacle)
     _note_problems(spec, values)
     counted = (parallelism, spec.completions, gang)
     generation, alone = _counted(spec.completion_mode, said.pods, said.claims, counted)
@@ -345,22 +325,12 @@ def read_job(job: WireJob, makers: Collection[ApiResource] = ()) -> WorkloadFact
     """As ``job_fact``, of a Job that waits by itself. One that is made for an object that waits, and names no queue of
     its own, is a part of that; None if its pods do not say of what. ``makers``: kinds of
     objects that wait, whose operators may make Jobs."""
-    member = _membership(job)
-    if member is None and not is_made_by(job.metadata, makers):
-        return job_fact(job)
-    if _queue_named(job.metadata) is not None:
+    said = annotation_in(bytes(job.spec.template), names.MEMBER_OF) if is_controlled(job.metadata) else None
+    member = membership(said)
+    is_part = member is not None or is_made_by(job.metadata, makers)
+    if not is_part or _queue_named(job.metadata) is not None:
         return job_fact(job)
     return None if member is None else child_job(job, member)
-
-
-def _membership(job: WireJob) -> Membership | None:
-    template = bytes(job.spec.template)
-    if not is_controlled(job.metadata) or _MEMBER_OF not in template:
-        return None
-    try:
-        return membership(_TEMPLATES.decode(template).metadata.annotations)
-    except msgspec.DecodeError:
-        return None
 
 
 def child_job(job: WireJob, member: Membership) -> ChildJob:
@@ -394,5 +364,5 @@ def batch_job_support(makers: Collection[ApiResource]) -> KindSupport:
         controller_of=controlled_by(kind_names.JOB, JOBS, _marked),
         is_by_ordinal=lambda fact: fact is not None and fact.indexed,
         pod_sets=interchangeable_pod_sets,
-        pod_set_name=first_pod_set,
+        pod_set_name=lambda pod, fact: "" if fact is None else MAIN,
     )

@@ -3,7 +3,6 @@
 Muster writes it into the pod templates of an object of an operator when it resumes the object.
 """
 
-from collections.abc import Mapping
 from sys import intern
 from typing import Final, NamedTuple
 
@@ -32,9 +31,8 @@ def member_text(key: WorkloadKey, name: str, pod_set: str) -> str:
     return f"{key.kind}/{name}/{key.uid}/{pod_set}"
 
 
-def membership(annotations: Mapping[str, str] | None) -> Membership | None:
-    """The pod set that the annotations of a pod, or of a pod template, name; None if they name none."""
-    said = (annotations or {}).get(names.MEMBER_OF)
+def membership(said: str | None) -> Membership | None:
+    """The pod set that the annotation of a pod, or of a pod template, names; None if it names none."""
     if said is None or len(said) > _LONGEST_MEMBER:
         return None
     parts = said.split("/")
@@ -56,7 +54,7 @@ def member_of(metadata: WireMetadata) -> PodController | None:
     """
     if names.RELEASED not in (metadata.labels or {}) or not is_controlled(metadata):
         return None
-    found = membership(metadata.annotations)
+    found = membership((metadata.annotations or {}).get(names.MEMBER_OF))
     if found is None or found.workload.kind in kind_names.BUILT_IN:
         return None
     return one(PodController(found.workload, found.name, True, found.pod_set))

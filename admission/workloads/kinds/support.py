@@ -137,8 +137,3 @@ def controlled_by(
         return None
 
     return controller_of
-
-
-def first_pod_set(pod: PodFact, fact: WorkloadFact | None) -> str:
-    """``pod_set_name`` for kinds with one pod set; "" without a fact."""
-    return fact.pod_sets[0].name if fact is not None and fact.pod_sets else ""

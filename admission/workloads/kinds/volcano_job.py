@@ -123,9 +123,8 @@ def _with_tasks(fact: WorkloadFact, spec: JobSpec, meta: WireMetadata, values: U
         for position, task in enumerate(spec.tasks)
     ]
     _note_contradiction(spec, values)
-    for problem in (found.obstacle for found in sets):
-        if problem is not None:
-            values.note(problem.message, problem.code)
+    for found in sets:
+        values.adopt(found.obstacle)
     pod_sets = (
         replace(found.pods, minimum=least, partitions=_partitions(task) or found.pods.partitions)
         for found, least, task in zip(sets, _task_minimums(spec), spec.tasks, strict=True)
@@ -182,25 +181,20 @@ def _note_contradiction(spec: JobSpec, values: UserValues) -> None:
         values.refuse("spec.tasks", "none", "at least one")
     seen: set[str] = set()
     for position, task in enumerate(spec.tasks):
-        values.task(f"spec.tasks[{position}].name", task.name)
-        if message := _task_contradiction(task, seen):
-            values.note(f"spec.tasks[{position}]{message}")
+        where = f"spec.tasks[{position}]"
+        values.task(f"{where}.name", task.name)
+        if task.name in seen:
+            values.refuse(f"{where}.name", f"{task.name} a second time", "different names")
+        elif task.replicas < 0:
+            values.refuse(f"{where}.replicas", str(task.replicas), "0 or more")
+        elif not 0 <= task.minimum <= task.replicas:
+            values.refuse(f"{where}.minAvailable", str(task.minimum), f"0 to {task.replicas} (replicas)")
         seen.add(task.name)
     for violation in dependency_violations({task.name: task.depends_on for task in spec.tasks}):
         values.note(violation.message)
     if not 0 <= spec.minimum <= spec.replicas:
         expected = f"at most the {spec.replicas} replicas of all tasks"
         values.refuse("spec.minAvailable", str(spec.minimum), expected)
-
-
-def _task_contradiction(task: TaskSpec, seen: set[str]) -> str | None:
-    if task.name in seen:
-        return f".name: found {task.name} a second time, expected different names"
-    if task.replicas < 0:
-        return f".replicas: found {task.replicas}, expected 0 or more"
-    if not 0 <= task.minimum <= task.replicas:
-        return f".minAvailable: found {task.minimum}, expected 0 to {task.replicas} (replicas)"
-    return None
 
 
 class _Document(msgspec.Struct):

@@ -81,6 +81,11 @@ class UserValues:
         if self.obstacle is None:
             self.obstacle = Obstacle(code, shortened(message, LONGEST_MESSAGE))
 
+    def adopt(self, obstacle: Obstacle | None) -> None:
+        """Note what was found in a part of the object; None: nothing."""
+        if self.obstacle is None:
+            self.obstacle = obstacle
+
     def queue(self, where: str, text: str | None) -> QueueName | None:
         """The queue of that name; None or "": none is named. ``UNUSABLE_QUEUE``: no queue can have the name."""
         if not text:

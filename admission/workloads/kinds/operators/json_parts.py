@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from admission.decode.fields import explained
-from admission.wire import WireCondition, WireMetadata, WireStruct
+from admission.wire import WireMetadata, WireStruct
 from queues.api.types.workload_kind import Path
 from queues.errors import InvalidDocument
 
@@ -68,12 +68,6 @@ def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, where: Sequence[st
     except msgspec.DecodeError as error:
         found = explained(error).removeprefix("document: ")
         raise UnexpectedPart(where=".".join(where) or "document", found=found) from error
-
-
-class WireConditions(WireStruct):
-    """The conditions in a status."""
-
-    conditions: tuple[WireCondition, ...] | None = None
 
 
 class WireOperatorJob(WireStruct):

@@ -1,6 +1,6 @@
 """Objects that have a field which suspends them → facts, by the description of their kind. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
@@ -23,7 +23,6 @@ from admission.wire import WireCondition, WireMetadata
 from admission.workloads.kinds.batch_job import interchangeable_pod_sets, told_by_condition
 from admission.workloads.kinds.operators.json_parts import (
     UnexpectedPart,
-    WireConditions,
     WireOperatorJob,
     elements,
     flag,
@@ -147,7 +146,7 @@ def fact_of(description: WorkloadKindSpec, job: WireOperatorJob) -> WorkloadFact
     if fact.suspended and not fact.finished and not any(each.pods.count for each in said):
         values.note("spec: found pod sets of 0 pods, expected at least one pod", ReasonCode.NOT_ENOUGH_PODS)
     fact = replace(
-        _with_minimums(_with_templates(fact, said, progress, meta), minimums),
+        _with_templates(fact, said, progress, minimums, meta),
         priority_class=priority_class
         or next((each.priority_class for each in said if each.priority_class), ""),
         revision=_revision(description, job, held),
@@ -182,15 +181,20 @@ def _with_templates(
     fact: WorkloadFact,
     said: Sequence[TemplatePods],
     progress: Mapping[str, PodSetProgress],
+    minimums: Mapping[str, int],
     meta: WireMetadata,
 ) -> WorkloadFact:
-    """The same with what its templates ask: a pod set of each."""
+    """The same with what its templates ask: a pod set of each. ``minimums``: pods of a set that start together, unless
+    all of them do."""
     left = tuple(_left(each.pods, progress.get(each.pods.name)) for each in said)
     total = sum(pods.count for pods in left)
+    least = {pods.name: min(pods.count, minimums.get(pods.name, pods.count)) for pods in left}
+    if (minimum := sum(least.values())) != total:
+        left = tuple(replace(pods, minimum=least[pods.name]) for pods in left)
     claims = {each.pods.name: each.claims for each in said if each.claims}
     return replace(
         fact,
-        minimum=total,
+        minimum=minimum,
         pod_sets=left,
         progress=progress or NOTHING_BY_NAME,
         **by_pod_set(said),
@@ -222,22 +226,13 @@ def _minimums(
             values.refuse(".".join(field.at), str(least), f"1 to {MOST_PODS}")
 
 
-def _with_minimums(fact: WorkloadFact, minimums: Mapping[str, int]) -> WorkloadFact:
-    """The same where only so many pods of these sets start together; of the others all."""
-    least = {pods.name: min(pods.count, minimums.get(pods.name, pods.count)) for pods in fact.pod_sets}
-    if sum(least.values()) == fact.minimum:
-        return fact
-    pod_sets = tuple(replace(pods, minimum=least[pods.name]) for pods in fact.pod_sets)
-    return replace(fact, pod_sets=pod_sets, minimum=sum(least.values()))
-
-
 def _part_of_another(description: WorkloadKindSpec, job: WireOperatorJob) -> ChildCluster | None:
     meta = job.metadata
     owner = next(reference for reference in meta.owner_references or () if reference.controller)
     if not is_uid(owner.uid):
         return None
     try:
-        pods = {each.name: each.pods for each in _held(description, job, UserValues())}
+        pods = {each.name: each.pods for each in _held(description.templates, job, UserValues())}
     except UnexpectedPart:
         return None
     return ChildCluster(
@@ -286,8 +281,9 @@ def _maker(description: WorkloadKindSpec, meta: WireMetadata) -> ObjectRef | Non
 
 def _conditions(job: WireOperatorJob) -> tuple[WireCondition, ...] | None:
     try:
-        return msgspec.json.decode(job.status, type=WireConditions).conditions
-    except msgspec.DecodeError:
+        found = job.part(("status", "conditions"))
+        return None if found is None else msgspec.json.decode(found, type=tuple[WireCondition, ...])
+    except (UnexpectedPart, msgspec.DecodeError):
         return None  # their operator writes them otherwise
 
 
@@ -307,15 +303,14 @@ def _read(held: HeldTemplate, namespace: str, values: UserValues) -> TemplatePod
     """What a template says; what is wrong with it is noted."""
     count = min(held.pods, MOST_PODS + 1)
     said = pod_set_of(held.name, count, held.content or b"", held.where, namespace)
-    if said.obstacle is not None:
-        values.note(said.obstacle.message, said.obstacle.code)
+    values.adopt(said.obstacle)
     return said
 
 
 def _named(description: WorkloadKindSpec, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
     """All templates of an object that have different names. Raises UnexpectedPart."""
     seen: set[str] = set()
-    for each in _held(description, job, values):
+    for each in _held(description.templates, job, values):
         if each.content is None:
             values.refuse(each.where, "none", "a pod template")
             continue
@@ -347,23 +342,20 @@ def problem_of_form(description: WorkloadKindSpec, job: WireOperatorJob) -> Obst
 def written_templates(description: WorkloadKindSpec, job: WireOperatorJob) -> list[HeldTemplate]:
     """The pod templates that users wrote, up to the first part that cannot be read."""
     found: list[HeldTemplate] = []
-    values = UserValues()
     with suppress(UnexpectedPart):  # the object says so itself
-        for templates in description.templates:
-            if not templates.computed:
-                found.extend(_held_at(templates, job, values))
+        found.extend(_held([each for each in description.templates if not each.computed], job, UserValues()))
     return [each for each in found if each.content is not None]
 
 
-def _held(description: WorkloadKindSpec, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
-    for templates in description.templates:
-        yield from _held_at(templates, job, values)
+def _held(places: Iterable[Templates], job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
+    """What these places of an object hold, in their order. Raises UnexpectedPart."""
+    for templates in places:
+        made_if = templates.made_if
+        if made_if is None or _text_of(job, made_if.at) in made_if.values:
+            yield from _held_at(templates, job, values)
 
 
 def _held_at(templates: Templates, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
-    made_if = templates.made_if
-    if made_if is not None and _text_of(job, made_if.at) not in made_if.values:
-        return
     for name, raw, path in _holders(templates, job):
         template = part(raw, templates.template, path)
         where = ".".join((*path, *templates.template))
