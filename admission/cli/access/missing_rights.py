@@ -49,7 +49,7 @@ class MissingRight(NamedTuple):
         if self.resource in _OF_QUEUES:
             return "muster-queue-viewer" if reads else "muster-queue-admin"
         if self.resource in _OF_HARDWARE and reads:
-            return "muster-queue-admin"
+            return "muster-node-viewer"
         return ("view" if reads else "edit") if self.namespace else ""
 
 

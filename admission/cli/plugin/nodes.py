@@ -22,7 +22,7 @@ from queues.api.api_resources import DEVICES, LEASES
 from queues.api.names import AGENT_NAMESPACE
 from queues.read_api.nodes import NodeBody, NodeList
 
-_RIGHT: Final = "The role muster-queue-admin has that right (devices.scheduling.koordinator.sh)."
+_RIGHT: Final = "The role muster-node-viewer has that right (devices.scheduling.koordinator.sh)."
 
 #: Nodes that are shown one by one; of more, the racks.
 _MOST_NODES: Final = 40

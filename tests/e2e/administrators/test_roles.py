@@ -30,7 +30,7 @@ DRY: Final = "?dryRun=All"
 #: Identity → (ClusterRole, the sandbox's namespace only). Nobody has none.
 ROLES: Final = {
     "nobody": [],
-    "viewer": [("view", True), ("muster-queue-viewer", False)],
+    "viewer": [("view", True), ("muster-queue-viewer", False), ("muster-node-viewer", False)],
     "submitter": [("edit", True), ("muster-queue-viewer", False)],
     "tenant-admin": [("muster-tenant-admin", False)],
     "platform-admin": [("muster-queue-admin", False)],

@@ -82,7 +82,7 @@ async def test_without_that_right_nothing_is_said_to_be_free_of_faults(ask: Aski
     code, out, err = await ask("--faulty")
     assert (code, out) == (1, "")
     assert "it is not known which are faulty" in err
-    assert "The role muster-queue-admin has that right (devices.scheduling.koordinator.sh)." in err
+    assert "The role muster-node-viewer has that right (devices.scheduling.koordinator.sh)." in err
 
 
 async def test_the_age_of_agents_is_that_of_their_leases_in_one_list(
