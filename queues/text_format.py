@@ -1,6 +1,6 @@
 """Counts, lists of names, durations, times and addresses as sentences, Kubernetes documents and settings write them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -25,6 +25,16 @@ def listed(names: Sequence[str], shown: int = 3) -> str:
     more = len(names) - shown
     parts = [*names[:shown], *([f"{more} more"] if more > 0 else [])]
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+    """``priority class urgnt does not exist; did you mean urgent? There are high, low and urgent``."""
+    from difflib import get_close_matches  # most commands of the plugin do without
+
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    meant = f"; did you mean {near[0]}?" if near else "."
+    return f"{what} {name} does not exist" + (f"{meant} There are {listed(names, 8)}" if names else "")
 
 
 def printable(text: str) -> str:

@@ -164,6 +164,25 @@ def of_queue(command: Command) -> Command:
     return click.option("-q", "--queue", type=QUEUE, help="Only this queue and what is below it.")(command)
 
 
+def of_user(command: Command) -> Command:
+    """Add ``--user`` and ``--mine``: only what one user created; the command gets both as the read API takes them."""
+
+    @click.option("--user", type=USER, help="Only what this user created.")
+    @click.option("--mine", is_flag=True, help="Only what you created.")
+    @wraps(command)
+    def of_one(*, user: str | None, mine: bool, **given: Any) -> Any:
+        if user and mine:
+            raise click.UsageError("--user and --mine exclude each other.")
+        return command(user=user, mine="true" if mine else None, **given)
+
+    return of_one
+
+
+def of_whom(query: Mapping[str, str | None]) -> str:
+    """`` of ada``, `` of yours``: the part of a sentence for the options of ``of_user``; "": of all users."""
+    return f" of {query['user']}" if query["user"] else " of yours" if query["mine"] else ""
+
+
 def namespace(command: Command) -> Command:
     """Add ``-n``."""
     return click.option(

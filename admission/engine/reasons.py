@@ -221,8 +221,7 @@ def queue_paused(queue: QueueName, by: QueueName) -> Reason:
 
 def plugin_not_usable(queue: QueueName, problem: PluginProblem) -> Reason:
     """Nothing is admitted while a plug-in that serves the queue cannot be used."""
-    message = f"{problem.message}. Until it can, nothing is admitted to queue {queue}; policy.onPluginFailure: default "
-    message += "has the built-in one serve meanwhile"
+    message = f"{problem.message}. Until it can, nothing is admitted to queue {queue}"
     return _reason(
         ReasonCode.PLUGIN_NOT_USABLE,
         message,
@@ -248,8 +247,7 @@ def queue_closed(queue: QueueName, by: QueueName) -> Reason:
 
 def unknown_queue(queue: QueueName) -> Reason:
     """No such queue."""
-    message = f"queue {queue} does not exist; create it or name another one"
-    return _reason(ReasonCode.UNKNOWN_QUEUE, message, queue=queue)
+    return _reason(ReasonCode.UNKNOWN_QUEUE, f"queue {queue} does not exist", queue=queue)
 
 
 def queue_broken(queue: QueueName, problems: Sequence[MusterError]) -> Reason:
@@ -313,20 +311,23 @@ def takes_turns(queue: QueueName) -> Reason:
 
 
 def would_delay(head: str, at: int | None, why: str) -> Reason:
-    """The workload fits, but would delay a gang that has waited longer. No time is named: it changes all the time.
+    """The workload fits, but would delay a gang that has waited longer. No time is in the message, so that it does not
+    change all the time: people are shown that of the facts.
 
     ``at``: when that gang should be able to start; None if unknown, or now. ``why``: why this one would be there still,
     and what would let it pass; "": nothing would.
     """
-    message = f"fits, but would still be there when {head}, which has waited longest, can start in its place"
+    message = f"there is room, but it is kept for {head}, which has waited longest"
     message += f": {why}" if why else ""
     return _reason(ReasonCode.RESERVED, message, **{"for": head} | ({} if at is None else {"at": at}))
 
 
 def kept_together(head: str) -> Reason:
     """The workload fits, but one before it in the line needs this room with what comes back soon."""
-    message = f"fits, but {head} is before it and needs this room together with that of pods which end now"
-    return _reason(ReasonCode.RESERVED, message, **{"for": head})
+    message = (
+        f"there is room, but it is kept for {head}, which needs it together with that of pods which end now"
+    )
+    return _reason(ReasonCode.RESERVED, message, **{"for": head, "soon": True})
 
 
 def room_is_coming(reason: Reason) -> Reason:

@@ -28,6 +28,7 @@ from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, path_upwards
 from queues.read_api.bodies import ChangeBody
 from queues.read_api.quantities import quantities
+from queues.reason_advice import advice_on
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import counted, duration, listed, rfc3339, span
@@ -198,7 +199,7 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> ChangeBo
             text = f"another queue, or labels of namespace {facts['namespace']} that queue {queue} asks for: "
             text += facts["selector"]
         case ReasonCode.UNKNOWN_QUEUE:
-            text = f"a queue named {queue}"
+            text = f"another queue: there is none named {queue}"
         case ReasonCode.QUEUE_BROKEN:
             text = f"another queue, or queue {queue} corrected"
         case ReasonCode.QUEUE_NOT_LEAF:
@@ -263,7 +264,7 @@ def _corrected(workload: Workload, reason: Reason) -> str:
     if reason.code is ReasonCode.WAITS_FOR_DEPENDENCY:
         return f"the end of what it comes after: {reason.message}"
     if not awaits_pods(workload):
-        return f"what is wrong with it corrected: {reason.message}"
+        return f"{advice_on(reason.code, reason.facts).owner or 'what is wrong with it corrected'}: {reason.message}"
     if reason.code is ReasonCode.NOT_ENOUGH_PODS:
         return f"the rest of its pods: {reason.message}"
     return f"room for the quota that it asks to be held: {reason.message}"
@@ -274,14 +275,15 @@ def _its_turn(what_if: WhatIf, now: WhatIfOutcome) -> ChangeBody:
     snapshot, claim = what_if.snapshot, what_if.snapshot.claims.get(what_if.workload.key)
     if claim is not None:
         leaving = [each for each in claim.victims if each in snapshot.admissions]
-        text = "nothing but the next turn: its place is free"
+        text = "nothing to change: its place is free, and it starts in the next turn"
         if leaving:
             names = dict.fromkeys(_holder(snapshot, each) for each in leaving)
             text = f"when the pods of {listed([*names])} are gone"
         return _change(SuggestionKind.TURN, text, {"admissions": leaving})
-    text = "it would go in now" if now.is_admitted else _victims_text(what_if, now)
+    text = "it starts when its turn comes"
+    text += "" if now.is_admitted else f", and {_victims_text(what_if, now)}"
     return _change(
-        SuggestionKind.TURN, f"nothing but its turn: alone, {text}", {"victims": _victim_count(what_if, now)}
+        SuggestionKind.TURN, f"nothing to change: {text}", {"victims": _victim_count(what_if, now)}
     )
 
 

@@ -38,10 +38,12 @@ from queues.api.api_resources import ADMISSION_CHECKS, POD_GROUPS, ObjectRef
 from queues.api.types.admission_check import QUEUES_SHOWN
 from queues.errors import InvalidDocument
 from queues.plan import Reason
+from queues.quota.own_share import AskedOfShare, takes_nothing_back
 from queues.quota.queue import ROOT
+from queues.reason_advice import advice_on, with_advice
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, rfc3339, span
-from queues.workload import QueueName, Workload, WorkloadKey
+from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
 #: Pods that are a gang.
 _SEVERAL: Final = 2
@@ -98,7 +100,12 @@ class WorldStatuses:
         """
         state = self.world.states.get(key)
         reason = None if state is None else self._why_waiting(state)
-        return None if state is None or reason is None else reason_told_in(state.workload.namespace, reason)
+        if state is None or reason is None:
+            return None
+        told = reason_told_in(state.workload.namespace, reason)
+        # Who waits for pods of its own Deployment is shown the ways out of that.
+        advice = "" if self._own_update(key) else advice_on(reason.code, reason.facts).owner
+        return replace(told, message=with_advice(told.message, advice))
 
     def _why_waiting(self, state: WorkloadState) -> Reason | None:
         key = state.key
@@ -114,10 +121,11 @@ class WorldStatuses:
             return replace(refusal, message=f"{refusal.message}; {reason.message}")
         if reason is not None and (counted := self._counted_priority(state)):
             reason = replace(reason, message=f"{reason.message}; {counted}")
+        if reason is None:
+            return None
         last = self.world.ledger.last_evictions.get(key)
-        if reason is None or last is None:
-            return reason
-        return replace(reason, message=last.appended_to(reason.message))
+        message = reason.message if last is None else last.appended_to(reason.message)
+        return replace(reason, message=message + self._own_share(state.workload, reason))
 
     def problems_of(self, namespace: str, name: str) -> Iterator[tuple[Workload, Reason]]:
         """Workloads of this name that do not go on, with what is wrong.
@@ -204,6 +212,17 @@ class WorldStatuses:
         workload = state.workload
         limit = self.world.queue_permissions.priority_limit(workload.queue)
         return "" if limit is None or workload.priority <= limit.most else limit.message(workload.priority)
+
+    def _own_share(self, workload: Workload, reason: Reason) -> str:
+        """What is said of a workload within what its queue deserves, if the queue takes nothing back; "": nothing."""
+        tree, queue = self.world.queue_facts.tree(), workload.queue
+        used, asks = self.world.queue_totals.allocated(queue), workload.asks()
+        shares = (
+            AskedOfShare(asks.get(account.resource), used.get(account.resource), units)
+            for account, units in tree.own_deserved.get(queue, {}).items()
+            if account.flavor == NO_FLAVOR
+        )
+        return takes_nothing_back(reason.code, queue, tree, shares)
 
     def _problem(self, state: WorkloadState) -> Reason | None:
         """What is wrong though the workload has seats; None if nothing is known to be."""

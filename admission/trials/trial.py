@@ -35,6 +35,7 @@ from queues.quota.usage import Usage
 from queues.read_api.bodies import ExpectedStartBody, ReasonBody, SeatsBody
 from queues.read_api.quantities import facts_with_quantities, quantities, quantity, seats_bodies
 from queues.read_api.trials import ComparisonBody, QuotaTakenBody, TrialBody, VictimBody
+from queues.reason_advice import advice_on
 from queues.reason_codes import NEEDS_A_CHANGE
 from queues.resources import PODS, show
 from queues.workload import NodeName, QueueName, Workload, WorkloadKey
@@ -205,7 +206,9 @@ class _Answers:
 def _reason(reason: Reason | None) -> ReasonBody | None:
     if reason is None:
         return None
-    return ReasonBody(code=reason.code, message=reason.message, facts=facts_with_quantities(reason.facts))
+    advice = advice_on(reason.code, reason.facts).owner
+    facts = facts_with_quantities(reason.facts)
+    return ReasonBody(code=reason.code, message=reason.message, advice=advice, facts=facts)
 
 
 def _places_of(layout: Layout, seats: Sequence[Seat]) -> tuple[SeatsBody, ...]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import Annotated, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -37,7 +37,7 @@ from admission.web.leader.asking import LeaderGates, asker_in
 from admission.web.leader.forwarding import FORWARDED, LeaderQuestions
 from admission.web.leader.nodes import ABOUT_NODES, NodeQuestion, as_seen
 from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
-from admission.web.lists.queries import decisions_of, is_mine, limit_of, listing_of
+from admission.web.lists.queries import decisions_of, limit_of, listing_of, user_of
 from admission.web.reader import Sight, UnknownName, together
 from admission.web.replicas import no_others, other_replicas, this_replica
 from admission.web.sql_reader import SqlReader
@@ -48,11 +48,14 @@ from admission.web.usage_report import usage_request
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
+from queues.api.validation.tenant_rules import Requester
 from queues.errors import DatabaseTooSlow, DatabaseUnavailable, MusterError
 from queues.read_api import bodies
 from queues.read_api.nodes import NodeList
+from queues.reason_advice import advice_on
+from queues.reason_codes import ReasonCode
 from queues.sql.read.listed import ListPlace
-from queues.sql.statements import StorableText
+from queues.sql.read.rows import PendingPlace
 
 #: Seconds for one answer.
 _ANSWER_SECONDS: Final = 15.0
@@ -69,7 +72,7 @@ _MOST_KEPT: Final = 512
 _LONGEST_SHOWN: Final = 100
 #: For who may not list nodes.
 _LISTING_NODES: Final = (
-    "Ask a cluster administrator for that right, which the ClusterRole muster-queue-admin has."
+    "Ask a cluster administrator for that right, which the ClusterRole muster-node-viewer has."
 )
 #: Versions of a queue in one answer.
 MOST_VERSIONS: Final = 100
@@ -79,13 +82,6 @@ PREFIX: Final = f"/apis/{READ_API}"
 _DISCOVERY: Final = encode(
     {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": READ_API, "resources": []}
 )
-
-
-class _QueuePlace(NamedTuple):
-    """Where a line is in the list of the waiting."""
-
-    queue: StorableText
-    position: Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +189,13 @@ class ReadApi:
 
     async def pending(self, asked: ReadRequest) -> bytes:
         """Pending workloads that the user may see."""
-        limit, after = limit_of(asked.query), asked.place(_QueuePlace)
+        limit, after = limit_of(asked.query), asked.place(PendingPlace)
         namespace = asked.stated("namespace")
         sight = await self._sight(asked.caller, namespace)
+        user = user_of(asked.query, asked.caller.name)
+        queue = asked.stated("queue")
         found = await self.reader.pending(
-            queue=asked.stated("queue"), namespace=namespace, limit=limit, after=after, sight=sight
+            queue=queue, namespace=namespace, user=user, limit=limit, after=after, sight=sight
         )
         if found.items:
             items = with_expected(found.items, await self.expected_starts.lines(), found.now)
@@ -213,9 +211,8 @@ class ReadApi:
     async def workloads(self, asked: ReadRequest) -> bytes:
         """Workloads that wait, run or have ended, as far as the user may see them."""
         namespace, limit = asked.stated("namespace"), limit_of(asked.query)
-        wanted, after = listing_of(asked.query, namespace), asked.place(ListPlace)
-        if is_mine(asked.query):
-            wanted = replace(wanted, user=asked.caller.name)
+        user, after = user_of(asked.query, asked.caller.name), asked.place(ListPlace)
+        wanted = replace(listing_of(asked.query, namespace), user=user)
         sight = await self._sight(asked.caller, namespace)
         queue = asked.stated("queue")
         return _shown(
@@ -284,7 +281,25 @@ class ReadApi:
             # It may be in another namespace: these are asked about only now.
             everywhere = together(sight, await self.rights.sight(asked.caller))
             found = await self.reader.explain(namespace=namespace, name=name, kind=kind, sight=everywhere)
+        found = await self._for_administrators(asked.caller, found)
         return _shown(await self._with_outlooks(asked, kind, found), sight)
+
+    async def _for_administrators(
+        self, caller: Caller, found: tuple[bodies.ExplanationBody, ...]
+    ) -> tuple[bodies.ExplanationBody, ...]:
+        """The workloads of a name, with what administrators of their queues can do if the user is one."""
+        shown = list(found)
+        for index, one in enumerate(found):
+            reason = one.reason
+            more = "" if reason is None else advice_on(ReasonCode.of_row(reason.code), {}).administrator
+            if reason is not None and more and await self._administers(caller, one.queue):
+                reason = msgspec.structs.replace(reason, for_administrators=more)
+                shown[index] = msgspec.structs.replace(one, reason=reason)
+        return tuple(shown)
+
+    async def _administers(self, caller: Caller, queue: str) -> bool:
+        by = Requester(caller.name, frozenset(caller.groups))
+        return await self.rights.administers_all(caller) or await self.reader.administers(queue, by)
 
     async def _with_outlooks(
         self, asked: ReadRequest, kind: str | None, found: tuple[bodies.ExplanationBody, ...]
@@ -402,7 +417,7 @@ class _Question(NamedTuple):
 _QUESTIONS: Final = (
     _Question("/queues", ReadApi.queues),
     _Question("/queues/{name}/versions", ReadApi.versions, "limit continue"),
-    _Question("/pending", ReadApi.pending, "queue namespace limit continue"),
+    _Question("/pending", ReadApi.pending, "queue namespace user mine limit continue"),
     _Question("/expected-starts", ReadApi.expected, "namespace"),
     _Question(
         "/workloads",

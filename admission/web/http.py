@@ -25,6 +25,7 @@ from admission.web.leader.forwarding import PLUGIN_FAILED, LeaderFailed, PluginF
 from admission.web.reader import NotAllowed, NotLeading, PeriodTooLarge, TrialRefused, UnknownName
 from queues.errors import ApiError, DatabaseError, MusterError
 from queues.read_api import bodies
+from queues.reason_advice import did_you_mean
 
 _log = logging.getLogger(__name__)
 encode: Final = msgspec.json.Encoder().encode
@@ -196,7 +197,7 @@ def _failed(request: web.Request, error: Exception) -> web.Response:
 def muster_problem(error: MusterError) -> web.Response:
     """The answer for an error of Muster."""
     if isinstance(error, UnknownName):
-        hint = f"Did you mean {' or '.join(error.near)}?" if error.near else ""
+        hint = did_you_mean(error.near) if error.near else ""
         return problem(404, str(error), hint=hint)
     own_hint = error.hint if isinstance(error, Forbidden) else ""
     return next(

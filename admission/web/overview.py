@@ -32,17 +32,19 @@ from queues.plugins.interface import OrderTerms, UserTurns
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage, PastUse
 from queues.quota.loans import LoanInForce, loans_in_force
+from queues.quota.own_share import AskedOfShare, takes_nothing_back
 from queues.quota.queue import ROOT, Loan, Queue
 from queues.quota.tree import QueueTree
 from queues.read_api import bodies
 from queues.read_api.quantities import quantity
+from queues.reason_advice import did_you_mean
 from queues.reason_codes import ReasonCode
 from queues.resources import amount, show
 from queues.sql.read.rows import AccountLine, QueueLine, QueueOrder
 from queues.text_format import rfc3339
 from queues.workload import FlavorName, QueueName
 
-Item = TypeVar("Item", bound=bodies.WaitingBody)
+Item = TypeVar("Item", bound=bodies.LineBody)
 N = TypeVar("N", bound=str)
 #: Names that an unknown one is compared with: comparing takes time.
 _COMPARED: Final = 200
@@ -74,6 +76,11 @@ class Overview:
     def order(self) -> Mapping[QueueName, QueueOrder]:
         """The order of each queue."""
         return queue_orders(self.tree)
+
+    @cached_property
+    def by_name(self) -> Mapping[QueueName, QueueLine]:
+        """The queues by name."""
+        return {line.name: line for line in self.lines}
 
     def names(self, sight: Sight) -> list[str]:
         """Names of the queues that a user may see."""
@@ -280,14 +287,27 @@ def names_alike(name: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_meant_queue(item: Item, names: Iterable[str]) -> Item:
-    """The item, with names that look alike in its reason if its queue does not exist. ``names``: of queues that the
+    """The item, with names that look alike as advice if its queue does not exist. ``names``: of queues that the
     user may see."""
     reason = item.reason
     if reason is None or reason.code != ReasonCode.UNKNOWN_QUEUE:
         return item
     near = names_alike(item.queue, names)
-    message = f"{reason.message.rstrip('.')}. Did you mean {' or '.join(near)}?" if near else reason.message
-    return replace(item, reason=replace(reason, message=message))
+    return replace(item, reason=replace(reason, advice=did_you_mean(near))) if near else item
+
+
+def with_own_share(item: Item, overview: Overview) -> Item:
+    """The item; its reason says so if it waits within what its queue deserves, and the queue takes nothing back."""
+    line = overview.by_name.get(QueueName(item.queue))
+    if item.reason is None or line is None:
+        return item
+    asks = (
+        AskedOfShare(amount(each.resource, item.asks.get(each.resource, "0")), each.used, each.deserved)
+        for each in line.accounts
+        if each.deserved is not None and not each.flavor
+    )
+    more = takes_nothing_back(ReasonCode.of_row(item.reason.code), line.name, overview.tree, asks)
+    return replace(item, reason=replace(item.reason, message=item.reason.message + more)) if more else item
 
 
 def path_upwards(parents: Mapping[N, N | None], queue: N) -> list[N]:

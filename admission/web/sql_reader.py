@@ -26,6 +26,7 @@ from admission.web.overview import (
     subtree,
     tree,
     with_meant_queue,
+    with_own_share,
 )
 from admission.web.queue_history import version_bodies
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
@@ -36,6 +37,7 @@ from admission.web.time_series import (
     time_series_list,
 )
 from admission.web.usage_report import UsageRequest, usage_list, usage_viewer
+from queues.api.validation.tenant_rules import Requester, TenantTree
 from queues.errors import DatabaseTooSlow
 from queues.kind_names import KindName
 from queues.quota.decayed_usage import PastUse, half_lives
@@ -55,7 +57,7 @@ from queues.sql.read.node_workloads import node_workloads
 from queues.sql.read.past_use import far_behind, past_use
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import is_recorded, versions_of
-from queues.sql.read.rows import KindIn
+from queues.sql.read.rows import KindIn, PendingPlace
 from queues.sql.read.time_series import use_over_time, waits_over_time
 from queues.sql.read.usage import (
     queue_parents,
@@ -136,11 +138,15 @@ class SqlReader:
         *,
         queue: str | None,
         namespace: str | None,
+        user: str | None = None,
         limit: int,
-        after: tuple[str, int] | None = None,
+        after: PendingPlace | None = None,
         sight: Sight = EVERYTHING,
     ) -> bodies.PendingList:
-        """Pending workloads after a queue and position. Raises UnknownName for a queue that does not exist."""
+        """Pending workloads of a user (None for all), after a place.
+
+        Raises UnknownName for a queue that does not exist.
+        """
         overview = await self._overview()
         names = None if queue is None else subtree(overview.lines, queue, sight)
         async with self._database.snapshot() as tx:
@@ -150,6 +156,7 @@ class SqlReader:
                 queues=names,
                 seen=sight.workloads,
                 namespace=namespace,
+                user=user,
                 after=after,
                 limit=limit,
             )
@@ -159,7 +166,7 @@ class SqlReader:
             **age,
             total=page.total,
             total_everywhere=page.total_everywhere,
-            items=tuple(with_meant_queue(item, known) for item in page.items),
+            items=tuple(with_own_share(with_meant_queue(item, known), overview) for item in page.items),
             continue_=text_of_place(page.end),
         )
 
@@ -176,9 +183,10 @@ class SqlReader:
 
         Raises UnknownName for a queue that does not exist.
         """
-        wanted = replace(wanted, seen=sight.workloads)
+        overview = await self._overview()
+        wanted, known = replace(wanted, seen=sight.workloads), overview.names(sight)
         if queue is not None:
-            wanted = replace(wanted, queues=subtree((await self._overview()).lines, queue, sight))
+            wanted = replace(wanted, queues=subtree(overview.lines, queue, sight))
         async with self._database.snapshot() as tx:
             page = await listed(tx, wanted, after=after, limit=limit)
             begins = await ended_since(tx) if "finished" in wanted.states else 0
@@ -187,7 +195,7 @@ class SqlReader:
             **age,
             total=page.total,
             total_everywhere=page.total_everywhere,
-            items=page.items,
+            items=tuple(with_own_share(with_meant_queue(item, known), overview) for item in page.items),
             history_begins=rfc3339(begins) if begins > wanted.since else None,
             continue_=text_of_place(page.end),
         )
@@ -257,6 +265,13 @@ class SqlReader:
                 raise await self._unknown(tx, namespace, name, kind, sight)
             placed = [await self._placed(tx, overview, one, sight) for one in found]
         return tuple(sorted(placed, key=lambda each: each.state == "finished"))
+
+    async def administers(self, queue: str, by: Requester) -> bool:
+        """Whether a user is named in ``access.admins`` of a queue above this one."""
+        lines = (await self._overview()).by_name
+        parent = lines[QueueName(queue)].parent if queue in lines else None
+        documents = {str(name): line.document for name, line in lines.items()}
+        return parent is not None and TenantTree(documents).administered(parent, by) is not None
 
     async def usage(self, request: UsageRequest, *, user: str, sight: Sight = EVERYTHING) -> UsageList:
         """Use in a period. ``user``: whose own use is shown wherever it was.
@@ -344,7 +359,7 @@ class SqlReader:
         queue = QueueName(one.queue)
         asks = one.asks if one.state == "pending" else {}
         one = msgspec.structs.replace(
-            with_meant_queue(one, overview.names(sight)),
+            with_own_share(with_meant_queue(one, overview.names(sight)), overview),
             path=path_to_root(overview.lines, queue, asks, sight),
             priority_limit=priority_limit(overview.tree, queue, one.priority),
         )

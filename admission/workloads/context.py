@@ -14,6 +14,7 @@ from admission.workloads.kinds import Holding, support_of
 from queues.api import names
 from queues.api.reading.user_values import QUEUE_EXPECTED
 from queues.reason_codes import ReasonCode
+from queues.text_format import unknown_name
 from queues.versioned_map import differing
 from queues.workload import UNUSABLE_QUEUE, Obstacle, QueueName
 
@@ -47,6 +48,8 @@ class ContextChange:
     #: All workloads of these priority classes.
     classes: frozenset[str] = frozenset()
     every_workload: bool = False
+    #: The priority classes that there are now, which workloads of an unknown one name; None if they are as before.
+    listed: frozenset[str] | None = None
 
     @classmethod
     def between(cls, before: Context, after: Context) -> "ContextChange":
@@ -62,11 +65,16 @@ class ContextChange:
             ),
             classes=frozenset(classes),
             every_workload=for_all[0] != for_all[1],
+            listed=frozenset(after.priorities)
+            if before.priorities.keys() != after.priorities.keys()
+            else None,
         )
 
     def is_about(self, fact: WorkloadFact) -> bool:
         """Whether a workload may be another one."""
-        return self.every_workload or fact.namespace in self.namespaces or fact.priority_class in self.classes
+        name = fact.priority_class
+        is_unknown = bool(name) and self.listed is not None and name not in self.listed
+        return self.every_workload or is_unknown or fact.namespace in self.namespaces or name in self.classes
 
 
 def in_context(fact: Fact, context: Context) -> Fact:
@@ -134,11 +142,15 @@ def _unusable(default: QueueName | None, namespace: str) -> Obstacle | None:
     return Obstacle(ReasonCode.INVALID_SPEC, message)
 
 
+def _is_for_users(priority_class: str) -> bool:
+    return not priority_class.startswith("system-")
+
+
 def _priority(fact: WorkloadFact, context: Context) -> tuple[int, Obstacle | None]:
     if not fact.priority_class:
         return context.default_priority, fact.obstacle
     value = context.priorities.get(fact.priority_class)
     if value is not None:
         return value, fact.obstacle
-    message = f"priority class {fact.priority_class} does not exist; create it or name another"
+    message = unknown_name("priority class", fact.priority_class, filter(_is_for_users, context.priorities))
     return context.default_priority, fact.obstacle or Obstacle(ReasonCode.UNKNOWN_PRIORITY_CLASS, message)

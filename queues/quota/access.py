@@ -22,12 +22,11 @@ class AccessRefusal(NamedTuple):
     labels: str
 
     def message(self, namespace: str, queue: QueueName) -> str:
-        """The sentence for people, with what to do."""
+        """The sentence for people."""
         at = "" if self.by == queue else f" (queue {queue} is below it)"
         return (
             f"namespace {namespace} may not use queue {queue}: access.namespaceSelector of queue {self.by}{at} "
-            f"is {self.selector}, and the namespace has {self.labels}; name another queue, or ask an "
-            "administrator to label the namespace or to change the selector"
+            f"is {self.selector}, and the namespace has {self.labels}"
         )
 
 

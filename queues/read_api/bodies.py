@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from queues.reason_advice import with_advice
+
 #: Numbers behind a sentence, by name: amounts are quantities, times seconds.
 Facts = Mapping[str, Any]
 
@@ -194,10 +196,20 @@ class ReasonBody(Body, frozen=True, kw_only=True):
 
     code: str
     message: str
+    #: What the owner of the workload can do about it, as a sentence; "": the message says it, or it is no wait.
+    advice: str = ""
+    #: What an administrator of the queue can do besides, as a phrase; "": nothing, the user who asks is none, or this
+    #: is in a list.
+    for_administrators: str = ""
     #: The numbers behind the sentence, by name; amounts are quantities.
     facts: Facts = {}
     #: Since when this code applies; null: unknown.
     since: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """Why, and what its owner can do: as the object says it."""
+        return with_advice(self.message, self.advice)
 
 
 class WorkloadBody(Body, frozen=True, kw_only=True):

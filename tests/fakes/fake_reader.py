@@ -24,15 +24,16 @@ from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from admission.web.trials.on_leader import trial
 from admission.workloads.kinds import known_kinds
 from queues.api.api_resources import ApiResource
+from queues.api.validation.tenant_rules import Requester
 from queues.quota.queue import Queue
 from queues.read_api import bodies
 from queues.read_api.nodes import AcceleratorBody, NodeBody, NodeList, NodeWorkloadsBody, SeatedBody
 from queues.resources import amount
 from queues.sql.read.decisions import DecisionQuestion
-from queues.sql.read.rows import AccountLine, KindIn, QueueLine
+from queues.sql.read.rows import AccountLine, KindIn, PendingPlace, QueueLine
 from queues.workload import QueueName
 from tests.builders.trials.worlds_in_memory import WorldInMemory
-from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW, stored
+from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, LISTED, NO_FIT, NOW, stored
 from tests.fakes.read_api.fake_outlooks import EXPECTED, OUTLOOK, RUNS
 from tests.fakes.read_api.fake_time_series import FakeTimeSeries
 
@@ -319,6 +320,8 @@ class FakeReader(FakeTimeSeries):
         super().__init__()
         self.queue_names = frozenset(known.name for known in QUEUES)
         self.tree: tuple[bodies.QueueBody, ...] = QUEUES
+        #: Users who are named in ``access.admins`` of a queue above every queue.
+        self.administrators: tuple[str, ...] = ()
 
     async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
         self._up()
@@ -354,16 +357,20 @@ class FakeReader(FakeTimeSeries):
         *,
         queue: str | None,
         namespace: str | None,
+        user: str | None = None,
         limit: int,
-        after: tuple[str, int] | None = None,
+        after: PendingPlace | None = None,
         sight: Sight = EVERYTHING,
     ) -> bodies.PendingList:
         self._knows(queue)
+        of_user = {one.uid for one in LISTED if user in (None, one.user)}
         in_queue = [
-            one for one in PENDING if queue in (None, one.queue) and sight.shows(one.kind, one.namespace)
+            one
+            for one in PENDING
+            if queue in (None, one.queue) and sight.shows(one.kind, one.namespace) and one.uid in of_user
         ]
         here = [one for one in in_queue if namespace in (None, one.namespace)]
-        places = [(one.queue, one.position) for one in here]
+        places = [PendingPlace(one.queue, one.position or 0) for one in here]
         rest = here if after is None else here[places.index(after) + 1 :]
         page = rest[:limit]
         return bodies.PendingList(
@@ -374,9 +381,14 @@ class FakeReader(FakeTimeSeries):
             total_everywhere=len(in_queue),
             items=tuple(page),
             continue_=text_of_place(
-                (page[-1].queue, page[-1].position) if page and len(page) < len(rest) else None
+                PendingPlace(page[-1].queue, page[-1].position or 0)
+                if page and len(page) < len(rest)
+                else None
             ),
         )
+
+    async def administers(self, queue: str, by: Requester) -> bool:
+        return by.name in self.administrators
 
     async def explain(
         self, *, namespace: str, name: str, kind: str | None, sight: Sight = EVERYTHING
@@ -416,6 +428,9 @@ class FakeRights:
         lists_workloads = access.verb == "list" and any(sight.shows(each, access.namespace) for each in kinds)
         if caller.name in self._sights and not lists_workloads:
             raise Forbidden(user=caller.name, what=what, hint=hint)
+
+    async def administers_all(self, caller: Caller) -> bool:
+        return caller.name not in self._sights
 
     async def unlisted(self, caller: Caller, *resources: ApiResource) -> tuple[str, ...]:
         return tuple(each.plural for each in resources if each.plural in self.forbidden)

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from admission.cli.plugin.pending import in_groups
 from admission.cli.plugin.queues import account_of, share_text
 from admission.cli.plugin.reservations import begins_in, lasting, what_of
 from admission.cli.rendering.expected import expected_cell
@@ -190,6 +191,7 @@ _ENVIRONMENT.globals.update(
     event_text=event_text,
     expected_cell=expected_cell,
     facts_of=facts_of,
+    in_groups=in_groups,
     lasting=lasting,
     limit_facts=limit_facts,
     link=link,

@@ -8,25 +8,27 @@ import click
 
 from admission.cli.access.requests import Route, pages
 from admission.cli.options import (
-    USER,
     chosen_namespace,
     most_lines,
     namespaces,
     of_queue,
+    of_user,
+    of_whom,
     route,
     without_labels,
 )
 from admission.cli.output import Output, output
-from admission.cli.rendering.explanation import SHOWN_STATES, is_suspended
+from admission.cli.rendering.explanation import SHOWN_STATES, is_suspended, reason_line
 from admission.cli.rendering.terminal import (
+    NONE,
     TableColumn,
     age,
     amounts,
     devices,
     fits,
     item_table,
-    one_line,
     say,
+    with_texts,
 )
 from admission.cli.times import is_duration, since_text
 from queues.read_api.bodies import ListedBody, WorkloadList
@@ -48,8 +50,7 @@ _COLUMNS: Final = 80
 @click.command(short_help="Workloads that wait, run or have ended, with their GPUs and nodes.")
 @of_queue
 @namespaces
-@click.option("--user", type=USER, help="Only what this user created.")
-@click.option("--mine", is_flag=True, help="Only what you created.")
+@of_user
 @click.option(
     "--state",
     "states",
@@ -76,11 +77,9 @@ def jobs(
 ) -> int:
     """Show workloads: what waits and why, what runs on which nodes, what is suspended, and with --since what has ended.
 
-    GPUS is what a workload holds, asks for while it waits, or held last. NODES(REASON) has the nodes, or why it waits.
+    GPUS is what a workload holds, asks for while it waits, or held last. Below what waits is why, and what to do.
     `kubectl muster explain` tells all of one, also after it was deleted.
     """
-    if asked["user"] and asked["mine"]:
-        raise click.UsageError("--user and --mine exclude each other.")
     here = chosen_namespace(namespace, all_namespaces, route)
     states = asked["states"]
     since = asked["since"] or (_USUAL_SINCE if "ended" in states else None)
@@ -88,7 +87,7 @@ def jobs(
         "queue": asked["queue"],
         "namespace": here,
         "user": asked["user"],
-        "mine": "true" if asked["mine"] else None,
+        "mine": asked["mine"],
         "state": ",".join(each for state in states for each in _STATES[state]) or None,
         "since": since_text(since),
     }
@@ -103,14 +102,18 @@ def jobs(
 
 
 def jobs_table(body: WorkloadList, output: Output, *, everywhere: bool) -> str:
-    """One line per workload, by namespace and name. Without ``-o wide`` it is shortened if it is too long for a line.
+    """One line per workload, by namespace and name, and below it why it waits. Without ``-o wide`` it is shortened if
+    it is too long for a line.
 
     Where lines are still too long for the terminal, names are shortened, and there are fewer columns.
     """
     text = item_table(_columns(body.now, everywhere, short=False), body.items, replace(output, width=None))
-    if output.is_wide or fits(text, _COLUMNS):
+    if output.is_wide:
         return text
-    return item_table(_columns(body.now, everywhere, short=True), body.items, output)
+    if not fits(text, _COLUMNS):
+        text = item_table(_columns(body.now, everywhere, short=True), body.items, output)
+    reasons = [reason_line(one.reason) or NONE for one in body.items]
+    return with_texts(text, reasons, output.room, title="REASON", is_beside=output.room is None)
 
 
 def _columns(now: str, everywhere: bool, *, short: bool) -> list[TableColumn[ListedBody]]:
@@ -128,25 +131,16 @@ def _columns(now: str, everywhere: bool, *, short: bool) -> list[TableColumn[Lis
         TableColumn("HOLDS", lambda one: amounts(one.held or one.asks, all_of_them=True), wide=True),
         TableColumn("PODS", lambda one: one.pods, right=True, goes=2),
         TableColumn("AGE", lambda one: age(one.created, now), right=True, goes=4),
-        TableColumn("NODES(REASON)", _nodes_or_reason, least=22, wide=False),
+        TableColumn("NODES", lambda one: _nodes(one, 1), least=22, wide=False),
         TableColumn("ADMITTED", lambda one: age(one.admitted, now), right=True, wide=True),
         TableColumn("ENDED", lambda one: age(one.ended, now), right=True, wide=True),
         TableColumn("NODES", lambda one: _nodes(one, len(one.nodes)), wide=True),
-        TableColumn("REASON", _reason, wide=True),
+        TableColumn("REASON", lambda one: reason_line(one.reason, wide=True), wide=True),
     ]
 
 
 def _state(one: ListedBody) -> str:
     return SHOWN_STATES.get(one.state) or one.result or ("suspended" if is_suspended(one) else "ended")
-
-
-def _nodes_or_reason(one: ListedBody) -> str | None:
-    waits = f"({one.reason.code})" if one.reason else None
-    return waits if one.state == "pending" else _nodes(one, 1)
-
-
-def _reason(one: ListedBody) -> str | None:
-    return f"{one.reason.code}: {one_line(one.reason.message)}" if one.reason else None
 
 
 def _short_user(user: str) -> str:
@@ -169,7 +163,7 @@ def nothing_listed(body: WorkloadList, query: Mapping[str, str | None], since: s
     )
     words = [word for state, word in _DOES.items() if state in asked]
     does = " or ".join([", ".join(words[:-1]), words[-1]] if words[:-1] else words)
-    whose = f" of {query['user']}" if query["user"] else " of yours" if query["mine"] else ""
+    whose = of_whom(query)
     place = f" in namespace {query['namespace']}" if query["namespace"] else ""
     place += f" in queue {query['queue']}" if query["queue"] else ""
     lately = "" if since is None else f" in the last {since}" if is_duration(since) else f" since {since}"

@@ -8,9 +8,19 @@ import click
 from msgspec import structs
 
 from admission.cli.access.requests import Route, pages
-from admission.cli.options import chosen_namespace, most_lines, namespaces, of_queue, route, without_labels
+from admission.cli.options import (
+    chosen_namespace,
+    most_lines,
+    namespaces,
+    of_queue,
+    of_user,
+    of_whom,
+    route,
+    without_labels,
+)
 from admission.cli.output import Output, output
 from admission.cli.rendering.expected import expected_cell
+from admission.cli.rendering.explanation import reason_line, reason_message
 from admission.cli.rendering.terminal import (
     TableColumn,
     age,
@@ -19,18 +29,19 @@ from admission.cli.rendering.terminal import (
     fits,
     item_table,
     one_line,
-    short_names,
     with_texts,
 )
 from queues.read_api.bodies import PendingList, ReasonBody, WaitingBody
 from queues.reason_codes import NEVER
 
-#: Characters that a message needs at least to be read next to the other columns.
-_LEAST_MESSAGE: Final = 34
+#: Characters that a reason needs at least to be read next to the other columns; with fewer it is below them.
+_LEAST_BESIDE: Final = 60
 #: Values that cannot be read and are shown below the table.
 _MOST_WARNINGS: Final = 5
-#: Columns that are below each line where it has no room for messages, and what is left out then.
-_BELOW: Final = ("PODS", "REASON", "MESSAGE")
+#: Columns that are below each line where it has no room for them.
+_BELOW: Final = ("REASON", "MESSAGE")
+#: Title of what waits for its owner to change it.
+_NEVER: Final = "Waiting does not help these"
 
 
 @click.command(short_help="Waiting workloads: their positions, and why they wait.")
@@ -38,6 +49,7 @@ _BELOW: Final = ("PODS", "REASON", "MESSAGE")
 @namespaces
 @without_labels
 @most_lines("workloads")
+@of_user
 @click.option("--pods", is_flag=True, help="Pods of a Deployment or another owner on lines of their own.")
 @output
 @route
@@ -49,15 +61,17 @@ def pending(
     pods: bool,
     output: Output,
     route: Route,
+    **whose: str | None,
 ) -> int:
-    """Show waiting workloads: position in the queue, requests, age, expected start, and the reason.
+    """Show waiting workloads: position in the queue, requests, age, expected start, and the reason with what to do.
 
-    Positions count all workloads of the queue, in every namespace. Pods that wait one by one under an owner, such as a
-    Deployment, are one line, with the position, the expected start and the reason of the first. The expected start is
-    right 4 of 5 times; `explain` has it as times of day.
+    What can never start as it is comes last. Positions count all workloads of the queue, in every namespace. Pods that
+    wait one by one under an owner, such as a Deployment, are one line, with the position, the expected start and the
+    reason of the first. The expected start is right 4 of 5 times; `explain` has it as times of day.
     """
     here = chosen_namespace(namespace, all_namespaces, route)
-    body = pages(route, "pending", PendingList, {"queue": queue, "namespace": here}, limit=limit)
+    query = {"queue": queue, "namespace": here, **whose}
+    body = pages(route, "pending", PendingList, query, limit=limit)
 
     def shown() -> str:
         for line in ignored_lines(body.items):
@@ -65,25 +79,43 @@ def pending(
         lines = body if pods else structs.replace(body, items=tuple(together(body.items)))
         return pending_table(lines, output, everywhere=all_namespaces)
 
-    return output.show(body, shown, nothing=nothing_waits(body, here, queue))
+    return output.show(body, shown, nothing=nothing_waits(body, here, queue, of_whom(whose)))
 
 
 def pending_table(body: PendingList, output: Output, *, everywhere: bool) -> str:
-    """One line per workload, by queue and position.
+    """One line per workload, by queue and position; then those that never fit.
 
-    If a line has no room for messages, reasons are below the lines.
+    Reasons go on below themselves, or are below the lines where these leave no room for them: nothing of them is cut.
     """
+    return "".join(
+        (f"{title}:\n" if title else "") + _table(body, items, output, everywhere=everywhere)
+        for title, items in in_groups(body.items)
+    )
+
+
+def in_groups(items: Sequence[WaitingBody]) -> list[tuple[str, list[WaitingBody]]]:
+    """What is in line, without a title, and then what never fits; of each group that has any."""
+    stuck = {one.uid for one in items if one.reason is not None and one.reason.code in NEVER}
+    groups = (
+        ("", [one for one in items if one.uid not in stuck]),
+        (_NEVER, [one for one in items if one.uid in stuck]),
+    )
+    return [(title, group) for title, group in groups if group]
+
+
+def _table(body: PendingList, items: Sequence[WaitingBody], output: Output, *, everywhere: bool) -> str:
     columns, width = _columns(body, everywhere, output.is_wide), output.room
-    text = item_table(columns, body.items, replace(output, width=None))
-    if fits(text, width):
-        return text
-    without = item_table(columns[:-1], body.items, replace(output, width=None, headers=True))
-    if width is None or fits(without, width - _LEAST_MESSAGE):
-        return text
-    first = replace(columns[0], name="POS")
-    kept = [first, *(column for column in columns[1:] if column.name not in _BELOW)]
-    reasons = [_reason_text(one) for one in body.items]
-    return with_texts(item_table(kept, body.items, output), reasons, width, is_beside=False)
+    any_width = replace(output, width=None)
+    if width is None:
+        return item_table(columns, items, output)
+    lines = item_table(columns[:-1], items, any_width)
+    if fits(lines, width - _LEAST_BESIDE):
+        return with_texts(lines, [_message(one, wide=False) for one in items], width, title=columns[-1].name)
+    kept = [replace(columns[0], name="POS"), *(each for each in columns[1:] if each.name not in _BELOW)]
+    if not fits(item_table(kept, items, any_width), width):
+        kept = [each for each in kept if each.name != "PODS"]
+    reasons = [reason_line(one.reason) or _message(one, wide=False) for one in items]
+    return with_texts(item_table(kept, items, output), reasons, width, is_beside=False)
 
 
 def _columns(body: PendingList, everywhere: bool, wide: bool) -> list[TableColumn[WaitingBody]]:
@@ -108,16 +140,12 @@ def _columns(body: PendingList, everywhere: bool, wide: bool) -> list[TableColum
         ),
         TableColumn("EXPECTED", lambda one: expected_cell(one.expected, now), goes=3),
         TableColumn("REASON", lambda one: None if one.reason is None else one.reason.code),
-        TableColumn("MESSAGE", lambda one: _message(one, wide)),
+        TableColumn("MESSAGE", lambda one: _message(one, wide=wide)),
     ]
 
 
-def _message(one: WaitingBody, wide: bool) -> str:
-    if one.reason is None:
-        return "not considered yet"
-    message = one_line(one.reason.message)
-    # What is wrong is in the name: it is said in full.
-    return message if wide or one.reason.code in NEVER else short_names(message)
+def _message(one: WaitingBody, *, wide: bool) -> str:
+    return "not considered yet" if one.reason is None else reason_message(one.reason, wide=wide)
 
 
 def ignored_lines(items: Iterable[WaitingBody]) -> list[str]:
@@ -131,18 +159,12 @@ def ignored_lines(items: Iterable[WaitingBody]) -> list[str]:
     return told if more <= 0 else [*told[:_MOST_WARNINGS], f"Warning: {more} more values cannot be read."]
 
 
-def _reason_text(one: WaitingBody) -> str:
-    """``QueueLimit: queue team-a may use …``."""
-    message = _message(one, wide=False)
-    return message if one.reason is None else f"{one.reason.code}: {message}"
-
-
-def nothing_waits(body: PendingList, here: str | None, queue: str | None) -> str:
-    """The sentence for an empty list, with where else workloads wait."""
+def nothing_waits(body: PendingList, here: str | None, queue: str | None, whose: str = "") -> str:
+    """The sentence for an empty list, with where else workloads wait. ``whose``: of which user."""
     place = f" in namespace {here}" if here else ""
     place += f" in queue {queue}" if queue else ""
     elsewhere = body.total_everywhere - body.total
-    return f"No workload that you may see waits{place}." + (
+    return f"No workload{whose} that you may see waits{place}." + (
         f" In other namespaces {elsewhere} wait: -A shows them." if elsewhere else ""
     )
 

@@ -30,7 +30,7 @@ from queues.text_format import short_duration
 _GPU: Final = "nvidia.com/gpu"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 #: Characters of a bar.
-_BAR: Final = 10
+_BAR: Final = 16
 
 #: Where a queue has no account of a resource.
 _NOTHING: Final = AccountBody(
@@ -169,11 +169,19 @@ def _state(queue: QueueBody) -> str:
 def overview_table(queues: Sequence[QueueBody], output: Output, *, resource: str | None) -> str:
     """The tree in few columns, with a bar of what is used where the terminal has room for it.
 
-    The bar is of the capability, or of the deserved amount if the queue has no capability. A state other than open is
-    next to the name. Past use is left out: SHARE has it.
+    All bars have one scale: what is used of the deserved amount, what is borrowed beyond it, what of it is not used.
+    A state other than open is next to the name. Past use is left out: SHARE has it.
     """
+    from queues.resources import amount
+
     stems = branches({queue.name: queue.parent for queue in queues})
     chosen = resource or usual_resource(queues)
+
+    def units(account: AccountBody) -> tuple[int, int]:
+        """What is used, and what is deserved."""
+        return amount(chosen, account.used), amount(chosen, account.deserved or "0")
+
+    most = max((max(units(account_of(queue, chosen))) for queue in queues), default=0)
 
     def name(row: _Row) -> str:
         state = "" if row.queue.state == "open" else f" ({_state(row.queue)})"
@@ -190,21 +198,21 @@ def overview_table(queues: Sequence[QueueBody], output: Output, *, resource: str
     ]
     rows = [_Row(queue, account_of(queue, chosen)) for queue in queues]
     any_width = replace(output, width=None)
-    if not fits(item_table(columns, rows, any_width), output.narrowed(_BAR + 8).room):
+    if not fits(item_table(columns, rows, any_width), output.narrowed(_BAR + 3).room):
         return item_table(columns, rows, output)
-    return item_table([*columns, TableColumn("USE", lambda row: _bar(chosen, row.account))], rows, any_width)
+    bars = TableColumn[_Row]("USE", lambda row: _bar(*units(row.account), most) or None)
+    return item_table([*columns, bars], rows, any_width)
 
 
-def _bar(resource: str, account: AccountBody) -> str | None:
-    """``███████░░░ 70%``. None if there is nothing to compare with."""
-    from queues.resources import amount
+def _bar(used: int, deserved: int, most: int) -> str:
+    """``██████▓▓``: six parts of what is deserved are used, and two that are borrowed; ``██░░``: two are not used.
 
-    limit = account.capability or account.deserved
-    if limit is None or not amount(resource, limit):
-        return None
-    part = amount(resource, account.used) / amount(resource, limit)
-    full = min(_BAR, round(part * _BAR))
-    return "█" * full + "░" * (_BAR - full) + f" {part:.0%}"
+    ``most``: what the whole length is for.
+    """
+    own, whole, limit = (
+        round(units * _BAR / most) if most else 0 for units in (min(used, deserved), used, deserved)
+    )
+    return "█" * own + "▓" * (whole - own) + "░" * max(0, limit - whole)
 
 
 def _lent(queue: QueueBody, resource: str | None, now: str, flavor: str | None = None) -> str:

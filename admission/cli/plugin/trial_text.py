@@ -9,6 +9,7 @@ from admission.cli.rendering.explanation import asks_text
 from admission.cli.rendering.terminal import TableColumn, amounts, one_line, short_resource
 from queues.read_api.bodies import SeatsBody
 from queues.read_api.trials import QuotaTakenBody, TrialBody, TrialList, VictimBody
+from queues.reason_advice import did_you_mean, with_advice
 from queues.text_format import counted, printable
 
 _STATES: Final = {
@@ -68,8 +69,8 @@ def _because(one: TrialBody) -> list[str]:
     reason = one.reason
     if reason is None or one.state != "waits":
         return []
-    meant = f" Did you mean {' or '.join(one.nearest_queues)}?" if one.nearest_queues else ""
-    return [f"{reason.code}: {one_line(reason.message)}{'.' if meant else ''}{meant}"]
+    advice = did_you_mean(one.nearest_queues) if one.nearest_queues else reason.advice
+    return [f"{reason.code}: {one_line(with_advice(reason.message, advice))}"]
 
 
 def _changes(one: TrialBody) -> list[str]:

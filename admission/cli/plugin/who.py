@@ -28,7 +28,7 @@ def who(queue: str | None, limit: int, output: Output, route: Route) -> int:
     """
     body = pages(route, "users", UserList, {"queue": queue}, limit=limit)
     if output.is_table and not body.complete:
-        say("Work that you may not list is not counted, so there are no ranks.", err=True)
+        say("You may not see the work of all users, so they are not ranked.", err=True)
     return output.show(body, lambda: users_table(body, output), name=lambda one: f"user/{one.user}")
 
 

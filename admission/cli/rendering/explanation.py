@@ -20,6 +20,7 @@ from admission.cli.rendering.terminal import (
     moment,
     one_line,
     seconds_between,
+    short_names,
     short_resource,
     table,
     with_texts,
@@ -31,11 +32,13 @@ from queues.read_api.bodies import (
     ListedBody,
     PathLimitBody,
     PathQueueBody,
+    ReasonBody,
     SeatsBody,
     StageBody,
     TakerBody,
     WaitingBody,
 )
+from queues.reason_codes import NEVER
 from queues.text_format import counted, printable, short_duration
 
 if TYPE_CHECKING:
@@ -212,6 +215,18 @@ def _ended_pods(one: ExplanationBody) -> str:
     )
 
 
+def reason_message(reason: ReasonBody, *, wide: bool = False) -> str:
+    """Why a workload waits and what to do, in one line; not ``wide``: with short names of resources."""
+    message = one_line(reason.sentence)
+    # What is wrong is in the name: it is said in full.
+    return message if wide or reason.code in NEVER else short_names(message)
+
+
+def reason_line(reason: ReasonBody | None, *, wide: bool = False) -> str | None:
+    """``QueueLimit: queue team-a may use …``. None: it does not wait, or was not considered yet."""
+    return None if reason is None else f"{reason.code}: {reason_message(reason, wide=wide)}"
+
+
 def state_text(one: ExplanationBody) -> str:
     """Its state, its place in line, and how it ended."""
     if one.state == "finished":
@@ -238,7 +253,9 @@ def _because(one: ExplanationBody) -> str:
     if reason is None:
         return "It was not considered yet.\n" if one.state == "pending" else ""
     since = f" (for {age(reason.since, one.now)})" if reason.since else ""
-    lines = [f"{reason.code}{since}", reason.message.rstrip()]
+    lines = [f"{reason.code}{since}", reason.sentence.rstrip()]
+    if reason.for_administrators:
+        lines.append(f"As an administrator of the queue you can {reason.for_administrators}")
     if one.not_before and one.not_before > one.now:
         times = "once" if one.rollbacks == 1 else f"{one.rollbacks} times"
         lines.append(f"It was rolled back {times} and is tried again at {one.not_before}.")

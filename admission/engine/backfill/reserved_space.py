@@ -147,11 +147,14 @@ class ReservedSpace:
         return not owed or below_deserved(usage, mine.queue, self.entry.accounts)
 
     def why_delayed_by(self, workload: Workload) -> str:
-        """Why a workload would be in the way when the gang can start, and what would let it pass; "": nothing would."""
+        """Why a workload would be in the way when the gang can start, by which run time, and what would let it pass;
+        "": nothing would."""
         if self.free_at is None:
             return ""
         seconds = run_time_class(workload)
-        ends = "it states no run time" if seconds is None else f"its run time counts as {span(seconds)}"
+        ends = "it states no run time, so it counts as one without end"
+        if seconds is not None:
+            ends = f"its run time counts as {span(seconds)}, as it states {span(workload.run_time or 0)}"
         way = f"a run time that ends before then ({names.RUN_TIME})"
         if self.clears_from is None:
             return f"{ends}. What lets it pass: {way}"

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from admission.kube.access_reviews import AccessRequest, Caller, may
 from admission.kube.client.client import Client
+from admission.kube.policies.cel import ADMINISTER
 from admission.web.access.answer_cache import Kept
 from admission.web.reader import Sight
 from admission.workloads.kinds import known_kinds
@@ -65,6 +66,10 @@ class Rights:
         """Raises Forbidden, with the hint, unless the user may do it."""
         if not await self._may(caller, access):
             raise Forbidden(user=caller.name, what=what, hint=hint)
+
+    async def administers_all(self, caller: Caller) -> bool:
+        """Whether the user is a platform administrator: of every queue."""
+        return await self._may(caller, AccessRequest(verb=ADMINISTER, resource=QUEUES))
 
     async def unlisted(self, caller: Caller, *resources: ApiResource) -> tuple[str, ...]:
         """Kinds among these that the user may not list, in the plural."""

@@ -15,6 +15,7 @@ from admission.web.leader.forwarding import LeaderFailed
 from admission.web.reader import NotLeading, UnknownName
 from queues.errors import MusterError
 from queues.read_api import bodies
+from queues.reason_advice import did_you_mean
 from queues.sql.leadership import Heartbeat
 from queues.text_format import duration, rfc3339
 
@@ -46,7 +47,7 @@ def telling_silence(
 
 def _unknown(error: UnknownName, last: Heartbeat, now: float) -> web.Response:
     usual = muster_problem(error)
-    near = f" Did you mean {' or '.join(error.near)}?" if error.near else ""
+    near = f" {did_you_mean(error.near)}" if error.near else ""
     age = duration(int(last.age))
     body = bodies.AgedProblemBody(
         error=f"{str(error).rstrip('.')}, as of {age} ago; what was created since is not known yet.",

@@ -37,7 +37,6 @@ def listing_of(query: Mapping[str, str], namespace: str | None) -> Listing:
         states=tuple(states) or (_LIVE if since is None else STATES),
         since=since or 0,
         namespace=namespace,
-        user=_name(query, "user"),
     )
 
 
@@ -51,12 +50,12 @@ def decisions_of(query: Mapping[str, str], now: int) -> DecisionQuestion:
     )
 
 
-def is_mine(query: Mapping[str, str]) -> bool:
-    """Whether only workloads of the user who asks are asked for. Raises BadQuery."""
-    mine = flag("mine", query.get("mine"))
-    if mine and query.get("user"):
+def user_of(query: Mapping[str, str], asker: str) -> str | None:
+    """Whose workloads are asked for; None: those of all users. ``asker``: the user who asks. Raises BadQuery."""
+    mine, user = flag("mine", query.get("mine")), _name(query, "user")
+    if mine and user:
         raise BadQuery("there are both user and mine", expected="one of them")
-    return mine
+    return asker if mine else user
 
 
 def _name(query: Mapping[str, str], parameter: str) -> str | None:

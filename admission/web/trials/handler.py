@@ -11,17 +11,15 @@ from aiohttp import web
 from msgspec import structs
 
 from admission.kube.access_reviews import AccessRequest, Caller
-from admission.kube.policies.cel import ADMINISTER
 from admission.trials.quota_changes import MOST_CHANGES
 from admission.trials.submitted import MOST_DOCUMENTS, asked_of, resources_of
 from admission.web.access.redaction import redacted
-from admission.web.access.rights import Forbidden, Rights
+from admission.web.access.rights import Rights
 from admission.web.http import OTHER_NAMESPACE, BadQuery, encode
 from admission.web.leader.asking import asker_in
 from admission.web.leader.forwarding import ASKER, FORWARDED, LeaderQuestions
 from admission.web.reader import EVERYTHING, NotAllowed, Sight, TrialRefused, UnknownName, together
 from admission.web.trials.hidden_queues import without_queues
-from queues.api.api_resources import QUEUES
 from queues.api.reading.user_values import is_dns_name
 from queues.read_api.trials import TrialRequestBody
 from queues.sql.read.rows import KindIn
@@ -77,12 +75,7 @@ async def _administers_all(asked: TrialRequestBody, caller: Caller, sight: Sight
     """Whether the user may try other quota of every queue."""
     if sight == EVERYTHING or not (asked.quota or asked.quota_patches):
         return sight == EVERYTHING
-    try:
-        access = AccessRequest(verb=ADMINISTER, resource=QUEUES)
-        await rights.require(caller, access, "administer queues")
-    except Forbidden:
-        return False
-    return True
+    return await rights.administers_all(caller)
 
 
 async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: Rights) -> None:

@@ -259,13 +259,9 @@ def refusal_of(
     ``promised``: amounts for pods that are about to be made.
     """
     if excess := first_excess(quotas, asked):
-        message = f"{excess}; ask for fewer or smaller pods, or have the ResourceQuota raised"
-        return Reason(code=ReasonCode.NEVER_FITS, message=message)
+        return Reason(code=ReasonCode.NEVER_FITS, message=str(excess))
     if lacks := first_lack(quotas, asked, promised):
-        message = (
-            f"{lacks} for the pods that have to start together; ask for fewer or smaller pods, end others of the "
-            "namespace, or have the ResourceQuota raised"
-        )
+        message = f"{lacks} for the pods that have to start together"
         return Reason(code=ReasonCode.NAMESPACE_QUOTA, message=message)
     return None
 

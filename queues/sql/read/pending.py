@@ -29,9 +29,10 @@ from queues.plugins.interface import PATIENCE
 from queues.quota.queue import ROOT
 from queues.read_api import bodies
 from queues.read_api.quantities import facts_with_quantities, quantities
-from queues.reason_codes import NEVER
+from queues.reason_advice import advice_on
+from queues.reason_codes import NEVER, ReasonCode
 from queues.sql.read.last_evictions import comes_first, last_evictions
-from queues.sql.read.rows import PendingPage, PlaceInQueue, QueueOrder, Seen
+from queues.sql.read.rows import PendingPage, PendingPlace, PlaceInQueue, QueueOrder, Seen
 from queues.sql.read.world import key_of, seconds_of
 from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, one_of, same
 from queues.sql.tables import admissions, backoffs, reasons, workloads
@@ -105,6 +106,7 @@ def _reason(row: Row[Any], last: LastEviction | None) -> bodies.ReasonBody:
     return bodies.ReasonBody(
         code=row.code,
         message=row.message if last is None else last.appended_to(row.message),
+        advice=advice_on(ReasonCode.of_row(row.code), row.facts).owner,
         facts=facts,
         since=shown_time(seconds_of(row.since)),
     )
@@ -122,17 +124,18 @@ async def pending(
     queues: Collection[QueueName] | None = None,
     seen: Seen | None = None,
     namespace: str | None = None,
-    after: tuple[str, int] | None = None,
+    user: str | None = None,
+    after: PendingPlace | None = None,
     limit: int,
 ) -> PendingPage:
-    """Waiting workloads by queue, then in the queue's order.
+    """Waiting workloads by queue, then in the queue's order; after them those that never fit, in the same way.
 
     ``order`` has the queues that exist (others go by the order of root). ``queues``: only these. ``seen``: only these
-    count and are given, while positions count all. ``namespace``: only of this one. ``after``: queue and position of
-    the last line of the page before. ``limit``: lines at most.
+    count and are given, while positions count all. ``namespace``, ``user``: only of this one. ``after``: the last
+    line of the page before. ``limit``: lines at most.
     """
     rows = _waiting(order, None if queues is None else one_of(workloads.c.queue, queues))
-    visible = may_see(rows.c, seen)
+    visible = may_see(rows.c, seen, user)
     here = visible if namespace is None else and_(visible, rows.c.namespace == namespace)
     given = _given(order)
     counting = select(
@@ -140,23 +143,22 @@ async def pending(
     ).select_from(rows)
     counted = (await tx.execute(counting, given)).one()
     placed = _placed(rows)
-    visible = may_see(placed.c, seen)
-    page = select(*placed.c["kind", "uid", "queue", "position"]).where(visible)
+    visible = may_see(placed.c, seen, user)
+    page = select(*placed.c["kind", "uid", "queue", "position", "never_fits"]).where(visible)
     if namespace is not None:
         page = page.where(placed.c.namespace == namespace)
+    order_of_lines = (placed.c.never_fits, _bytewise(placed.c.queue), placed.c.position)
     if after is not None:
-        page = page.where(
-            tuple_(_bytewise(placed.c.queue), placed.c.position)
-            > tuple_(_bytewise(literal(after[0])), literal(after[1]))
-        )
-    page = page.order_by(_bytewise(placed.c.queue), placed.c.position).limit(limit)
-    places = [(key_of(row.kind, row.uid), row.position) for row in await tx.execute(page, given)]
-    items = await _lines(tx, places)
+        last = (literal(after.never_fits), _bytewise(literal(after.queue)), literal(after.position))
+        page = page.where(tuple_(*order_of_lines) > tuple_(*last))
+    found = (await tx.execute(page.order_by(*order_of_lines).limit(limit), given)).all()
+    items = await _lines(tx, [(key_of(row.kind, row.uid), row.position) for row in found])
+    end = found[-1] if len(found) == limit and items else None
     return PendingPage(
         items=items,
         total=counted.total,
         total_everywhere=counted.everywhere,
-        end=(items[-1].queue, places[-1][1]) if items and len(items) == limit else None,
+        end=None if end is None else PendingPlace(end.queue, end.position, end.never_fits),
     )
 
 
@@ -219,7 +221,7 @@ def _waiting(order: Mapping[QueueName, QueueOrder], which: ColumnElement[bool] |
     precedence = case((small_first > 0, case((comes_first(), 0), else_=small)), else_=0)
     narrow = (
         select(
-            *workloads.c["kind", "uid", "queue", "namespace", "arrival"],
+            *workloads.c["kind", "uid", "queue", "namespace", "username", "arrival"],
             func.coalesce(reasons.c.code.in_(sorted(NEVER)), literal(False)).label("never_fits"),
             HOLDS.label("joins"),
             urgency.label("urgency"),
@@ -235,7 +237,7 @@ def _placed(rows: CTE) -> CTE:
     """The same, each with its position in its queue."""
     rank = [*rows.c[_RANK], _bytewise(rows.c.kind), _bytewise(rows.c.uid)]
     position = func.row_number().over(partition_by=rows.c.queue, order_by=rank)
-    columns = rows.c["kind", "uid", "queue", "namespace", "never_fits"]
+    columns = rows.c["kind", "uid", "queue", "namespace", "username", "never_fits"]
     return select(*columns, position.label("position")).cte("placed")
 
 
@@ -243,8 +245,10 @@ def _given(order: Mapping[QueueName, QueueOrder]) -> dict[str, list[object]]:
     return _TERMS.rows([(queue, *each.numbers()) for queue, each in order.items()])
 
 
-def may_see(columns: Any, seen: Seen | None) -> ColumnElement[bool]:
-    """Whether a workload may be seen."""
+def may_see(columns: Any, seen: Seen | None, user: str | None = None) -> ColumnElement[bool]:
+    """Whether a workload may be seen, and is the user's. ``user``: None for any."""
+    if user is not None:
+        return and_(columns.username == user, may_see(columns, seen))
     if seen is None:
         return literal(True)
     kinds = {kind: names for kind, names in seen.items() if names is None or names}

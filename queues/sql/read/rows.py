@@ -2,11 +2,14 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
 
 from queues.plugins.interface import OrderTerms
 from queues.quota.queue import HIGHEST_USER_PRIORITY, Queue
 from queues.read_api import bodies
+from queues.sql.statements import StorableText
 from queues.workload import QueueName
 
 
@@ -101,6 +104,14 @@ class KindIn(NamedTuple):
 Seen = Mapping[str, Collection[str] | None]
 
 
+class PendingPlace(NamedTuple):
+    """Where a line is in the list of the waiting: what never fits comes after everything else."""
+
+    queue: StorableText
+    position: Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+    never_fits: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingPage:
     """A part of the waiting workloads."""
@@ -109,8 +120,8 @@ class PendingPage:
     #: All that match, also beyond the page; and the same in every namespace.
     total: int
     total_everywhere: int
-    #: Queue and position of the last one of a full page; None if the page is not full.
-    end: tuple[str, int] | None
+    #: Of the last one of a full page; None if the page is not full.
+    end: PendingPlace | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

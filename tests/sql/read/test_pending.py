@@ -21,7 +21,7 @@ from queues.sql.observed.rows import Description
 from queues.sql.read import views
 from queues.sql.read.names import names_like
 from queues.sql.read.pending import pending, place_in_queue
-from queues.sql.read.rows import PendingPage, QueueOrder, Seen
+from queues.sql.read.rows import PendingPage, PendingPlace, QueueOrder, Seen
 from queues.sql.tables import backoffs
 from queues.workload import PodSet, QueueName, Workload
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, documented, gang, key, queue
@@ -47,7 +47,7 @@ async def page(
     *,
     seen: Seen | None = None,
     namespace: str | None = None,
-    after: tuple[str, int] | None = None,
+    after: PendingPlace | None = None,
     limit: int = 100,
 ) -> PendingPage:
     async with muster.snapshot() as tx:
@@ -130,8 +130,8 @@ async def test_pages_follow_one_another_without_a_gap(muster: Database) -> None:
     await harness.arrive("k1", "k2", queue="b")
 
     first = await page(muster, limit=2)
-    second = await page(muster, after=("a", 2), limit=2)
-    third = await page(muster, after=("b", 1), limit=2)
+    second = await page(muster, after=PendingPlace("a", 2), limit=2)
+    third = await page(muster, after=PendingPlace("b", 1), limit=2)
 
     assert [names(each) for each in (first, second, third)] == [
         [("j1", 1), ("j2", 2)],
@@ -178,6 +178,28 @@ async def test_what_can_never_be_let_in_is_in_nobodys_way(muster: Database, code
         assert await place_in_queue(tx, NO_TERMS, QueueName("a"), key("j1"), ahead=10) is None
     assert place is not None
     assert (place.position, place.length) == (2, 2)
+
+
+async def test_what_can_never_be_let_in_comes_after_all_queues_on_every_page(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a"), queue("b")], {"n1": 9}, ["j1", "j2"])
+    await harness.arrive("k1", "k2", queue="b")
+    never = Reason(code=ReasonCode.NEVER_FITS, message="9 asked, 8 at most")
+    async with muster.transaction() as tx:
+        await ledger.record_reasons(tx, await harness.enter(tx), {key("j1"): never, key("k1"): never})
+
+    found, place = list[str](), None
+    while (part := await page(muster, after=place, limit=1)).items:
+        found.append(part.items[0].name)
+        place = part.end
+    assert found == ["j2", "k2", "j1", "k1"]
+
+
+async def test_the_waiting_of_one_user_have_their_places_among_all(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2", "j3"])
+    await described(harness, description("j1", user="ben"), description("j2", user="ada"), description("j3"))
+    async with muster.snapshot() as tx:
+        found = await pending(tx, NO_TERMS, user="ada", limit=9)
+    assert (names(found), found.total) == ([("j2", 2)], 1)
 
 
 async def test_whoever_asks_may_see_any_number_of_namespaces(muster: Database) -> None:

@@ -7,6 +7,7 @@ from sqlalchemy import insert
 
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
+from queues.api.validation.tenant_rules import Requester
 from queues.quota.queue import ROOT
 from queues.read_api.bodies import OwnerBody
 from queues.resources import amount
@@ -43,6 +44,17 @@ async def describe(harness: LedgerHarness, **priorities: int) -> None:
                 for name, priority in priorities.items()
             ],
         )
+
+
+async def test_who_is_named_in_a_queue_administers_those_below_it(muster: Database) -> None:
+    admins = {"spec": {"parent": ROOT, "access": {"admins": [{"user": "lea"}, {"group": "leads"}]}}}
+    below = documented(queue("team", "tenant"), {"spec": {"parent": "tenant"}})
+    queues = [queue(ROOT, None), documented(queue("tenant"), admins), below]
+    await LedgerHarness.begin(muster, queues, {"n1": 9}, [])
+    reader = SqlReader(muster, clock=lambda: NOW)
+    lea, lead, ann = Requester("lea"), Requester("bo", frozenset({"leads"})), Requester("ann")
+    assert [await reader.administers("team", by) for by in (lea, lead, ann)] == [True, True, False]
+    assert [await reader.administers(name, lea) for name in ("tenant", "nowhere")] == [False, False]
 
 
 async def staged(muster: Database) -> LedgerHarness:

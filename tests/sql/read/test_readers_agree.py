@@ -17,6 +17,7 @@ from queues.read_api import bodies
 from queues.sql.database import Database
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing
+from queues.sql.read.rows import PendingPlace
 from tests.fakes.fake_reader import FakeReader
 from tests.sql.ledger_harness import NOW
 from tests.sql.read.test_read_api import staged
@@ -102,15 +103,15 @@ async def test_nothing_out_of_sight_is_shown_or_counted(reader: Reader) -> None:
 
 async def test_pages_follow_one_another_without_a_gap(reader: Reader) -> None:
     ask = _questions(reader)
-    whole = [(one.queue, one.position) for one in (await ask["pending"]()).items]
+    whole = [PendingPlace(one.queue, one.position) for one in (await ask["pending"]()).items]
     paged, place = [], None
     while (page := await ask["pending"](limit=1, after=place)).items:
-        place = (page.items[-1].queue, page.items[-1].position)
+        place = PendingPlace(page.items[-1].queue, page.items[-1].position)
         paged.append(place)
         assert page.total == len(whole)
         if page.continue_ == "":
             break
-        assert place_in(page.continue_, tuple[str, int]) == place
+        assert place_in(page.continue_, PendingPlace) == place
     assert paged == whole
     users = (await ask["users"]()).items
     assert (await ask["users"](limit=1)).items == users[:1]

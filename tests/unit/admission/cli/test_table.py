@@ -39,7 +39,8 @@ def test_a_list_of_waiting_work_tells_gpus_of_two_makers_apart_and_wrong_names_i
         ),
     )
     body = PendingList(now="2026-11-21T10:00:00Z", total=2, total_everywhere=2, items=items)
-    first, second = pending_table(body, Output(headers=False), everywhere=False).splitlines()
+    first, title, second = pending_table(body, Output(headers=False), everywhere=False).splitlines()
+    assert title == "Waiting does not help these:"
     assert " 1 amd.com/gpu " in first
     assert " 1 nvidia.com/gpu " in second
     assert second.endswith(unknown)

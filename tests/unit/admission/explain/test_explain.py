@@ -336,7 +336,7 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             SuggestionKind.QUEUE,
             "another queue, or labels of namespace ml that queue a asks for: team=a",
         ),
-        (job("it", "none"), queue("a", 8), SuggestionKind.QUEUE, "a queue named none"),
+        (job("it", "none"), queue("a", 8), SuggestionKind.QUEUE, "another queue: there is none named none"),
         (
             job("it", "root"),
             queue("a", 8),
@@ -371,7 +371,7 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             job("it", "a", obstacle=Obstacle(ReasonCode.OTHER_GATES, "it has gates of others")),
             queue("a", 8),
             SuggestionKind.WORKLOAD,
-            "what is wrong with it corrected: it has gates of others",
+            "Wait until their controllers remove the gates; take them out of a template: it has gates of others",
         ),
     ],
 )

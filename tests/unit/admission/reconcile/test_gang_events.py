@@ -12,6 +12,7 @@ from admission.reconcile.world_status import WorldStatuses
 from admission.world.world import World
 from queues import kind_names
 from queues.plan import Reason
+from queues.reason_advice import ADVICE
 from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
 from tests.builders.facts import GROUP, TEAM, VOLCANO, gated, group, node, queue, volcano_job, world
@@ -19,6 +20,7 @@ from tests.builders.facts import pod as running
 from tests.tables import named_rows
 
 NO_FIT = Reason(code=ReasonCode.NO_FIT, message="no room")
+SENTENCE = f"no room. {ADVICE[ReasonCode.NO_FIT].owner}"
 LIMIT = Reason(code=ReasonCode.QUEUE_LIMIT, message="8 of 8 used")
 
 
@@ -43,8 +45,13 @@ def told(known: World, key: WorkloadKey = VOLCANO) -> list[tuple[str, str, bool,
 
 def test_a_volcano_job_tells_it_with_its_code_and_its_podgroup_as_volcanos() -> None:
     assert told(waiting(volcano_job(2), group_of_a_job())) == [
-        ("train", "NoFit", False, "no room"),
-        (f"train-{VOLCANO.uid}", "Unschedulable", True, "2/2 tasks in gang unschedulable: NoFit: no room"),
+        ("train", "NoFit", False, SENTENCE),
+        (
+            f"train-{VOLCANO.uid}",
+            "Unschedulable",
+            True,
+            f"2/2 tasks in gang unschedulable: NoFit: {SENTENCE}",
+        ),
     ]
 
 
@@ -66,7 +73,7 @@ def test_a_volcano_job_tells_it_alone(facts: tuple[Any, ...], reason: Reason) ->
 
 def test_a_podgroup_with_pods_of_its_own_tells_it_as_volcanos_and_not_twice() -> None:
     known = waiting(group(2), gated("a", group="gang"), gated("b", group="gang"), key=GROUP)
-    sentence = "2/2 tasks in gang unschedulable: NoFit: no room"
+    sentence = f"2/2 tasks in gang unschedulable: NoFit: {SENTENCE}"
     assert told(known, GROUP) == [("gang", "Unschedulable", True, sentence)]
 
 

@@ -52,8 +52,10 @@ def test_several_that_are_not_named_are_told_once(text: str, told: str) -> None:
 def test_the_event_of_an_unknown_queue_says_where_those_that_look_alike_are_told() -> None:
     """Not the names: whoever may read events would learn of queues that they may not see."""
     shown = world([queue(TEAM), node("n1"), job(1)], arrivals={JOB: 1})
-    note = waiting_event(shown, JOB, unknown_queue(QueueName(f"{TEAM}s")))
-    assert note.message.startswith(f"queue {TEAM}s does not exist; create it or name another one: ")
+    shown.ledger.put_reasons({JOB: unknown_queue(QueueName(f"{TEAM}s"))}, ())
+    statuses = WorldStatuses(shown, None, {})  # type: ignore[arg-type]
+    note = waiting_event(shown, JOB, statuses.why_waiting(JOB))
+    assert note.message.startswith(f"queue {TEAM}s does not exist. Name a queue that exists: ")
     assert f"`kubectl muster explain {note.ref.name} -n {note.ref.namespace}` names" in note.message
 
 

@@ -13,10 +13,13 @@ from admission.reconcile.world_status import WAYS_OUT, QueueStatuses, WorldStatu
 from admission.world.world import World
 from queues import kind_names
 from queues.plan import Reason
-from queues.quota.queue import QueuePolicy
+from queues.quota.queue import Limits, QueuePolicy
+from queues.reason_advice import ADVICE
 from queues.reason_codes import ReasonCode
+from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName, Requirement, WorkloadKey
 from tests.builders.facts import (
+    GPU,
     JOB,
     NOW,
     TEAM,
@@ -101,7 +104,7 @@ def test_a_workload_that_waits_is_told_how_much_of_its_priority_counts(
     shown = world([fact, node("n1"), replace(job(1), priority=2_000_000_000)], arrivals={JOB: 1})
     shown.ledger.put_reasons({JOB: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
     _, reason, message = condition_of(shown)
-    assert (reason, message) == (ReasonCode.NO_FIT, f"no room{told}")
+    assert (reason, message) == (ReasonCode.NO_FIT, f"no room{told}. {ADVICE[ReasonCode.NO_FIT].owner}")
 
 
 def usable_of(shown: World) -> dict[str, tuple[str, str]]:
@@ -134,6 +137,26 @@ def test_queues_in_a_stored_cycle_say_so_and_admit_nothing_while_others_go_on() 
     plan, _ = decide(shown.freeze(NOW), Memo())
     assert {admit.workload for admit in plan.admits} == {JOB, VOLCANO}
     assert {status for status, _ in usable_of(shown).values()} == {"True"}
+
+
+@pytest.mark.parametrize(
+    ("deserved", "reclaim", "code", "says"),
+    [
+        (8000, "never", ReasonCode.NO_FIT, True),
+        (8000, "never", ReasonCode.MAKING_ROOM, False),
+        (8000, "any", ReasonCode.NO_FIT, False),
+        (0, "never", ReasonCode.NO_FIT, False),
+    ],
+)
+def test_work_within_its_queues_share_says_that_the_queue_takes_nothing_back(
+    deserved: int, reclaim: str, code: ReasonCode, says: bool
+) -> None:
+    limits = Limits(deserved=Resources({GPU: deserved}))
+    fact = queue(TEAM, policy=QueuePolicy(reclaim=reclaim), limits=limits)
+    shown = world([fact, node("n1"), job(1)], arrivals={JOB: 1})
+    shown.ledger.put_reasons({JOB: Reason(code=code, message="why")}, ())
+    words = f"why; queue {TEAM} uses less than it deserves, and takes back nothing that others borrow"
+    assert condition_of(shown)[2].startswith(words) == says
 
 
 def test_a_pod_that_waits_for_its_own_deployment_says_so_and_no_expected_start() -> None:

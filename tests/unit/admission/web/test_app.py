@@ -18,6 +18,8 @@ from admission.web.reader import EVERYTHING, Sight
 from admission.web.sql_reader import SqlReader
 from queues.errors import DatabaseUnavailable
 from queues.read_api import bodies
+from queues.reason_advice import ADVICE
+from queues.reason_codes import ReasonCode
 from tests.fakes.fake_reader import FakeLeader, FakeReader, FakeRights, fake_api, served
 from tests.tables import with_rows
 from tests.unit.admission.web.conftest import SIGHTS, Get, asking
@@ -110,6 +112,20 @@ async def test_decisions_are_told_as_far_as_their_workloads_may_be_seen(get: Get
         assert (await get(f"{path}?{wrong}"))[0] == 400
 
 
+async def test_what_administrators_can_do_is_told_to_them_alone(reader: FakeReader, get: Get) -> None:
+    async def told(user: str, query: str = "") -> tuple[str, str]:
+        _, [one] = await get(f"namespaces/ml/workloads/tune-3{query}", user)
+        return one["reason"]["advice"], one["reason"]["forAdministrators"]
+
+    advice = ADVICE[ReasonCode.QUEUE_LIMIT]
+    assert await told("admin") == advice
+    assert await told("alice") == (advice.owner, "")
+    reader.administrators = ("alice",)
+    assert await told("alice", "?kind=job") == advice
+    _, listed = await get("pending")
+    assert {one["reason"]["forAdministrators"] for one in listed["items"] if one["reason"]} == {""}
+
+
 async def test_queues_are_told_with_their_books(golden: Any, get: Get) -> None:
     """As JSON has them: names of fields are a promise to programs."""
     _, body = await get("queues")
@@ -128,6 +144,10 @@ async def test_pending_can_be_narrowed_to_a_queue_a_namespace_and_a_number(get: 
         3,
     )
     assert [one["name"] for one in of_team_b["items"]] == ["sweep"]
+    _, of_ben = await get("pending?user=ben")
+    _, of_admin = await get("pending?mine=true")
+    assert [one["name"] for one in of_ben["items"]] == ["sweep"]
+    assert of_admin["items"] == []
 
 
 async def test_use_is_told_for_the_user_who_asks(get: Get) -> None:

@@ -5,12 +5,14 @@ from msgspec import structs
 
 from admission.web.http import BadQuery, place_in, text_of_place
 from admission.web.lists.users import share_of, user_bodies
-from admission.web.overview import with_meant_queue
+from admission.web.overview import Overview, policies, with_meant_queue, with_own_share
+from queues.quota.queue import Queue, QueuePolicy
 from queues.read_api import bodies
 from queues.read_api.quantities import hours
 from queues.reason_codes import ReasonCode
 from queues.sql.read.listed import ListPlace
-from queues.sql.read.rows import UserLine
+from queues.sql.read.rows import AccountLine, QueueLine, UserLine
+from queues.workload import QueueName
 from tests.fakes.fake_reader import account, queue, waiting
 
 GPU = "nvidia.com/gpu"
@@ -67,12 +69,32 @@ def test_single_devices_are_no_hours() -> None:
 
 
 def test_a_queue_that_does_not_exist_is_said_with_the_one_that_was_meant() -> None:
-    told = "queue trian does not exist; create it or name another one"
+    told = "queue trian does not exist"
     reason = bodies.ReasonBody(code=ReasonCode.UNKNOWN_QUEUE, message=told)
     lost = structs.replace(waiting("a", 1), queue="trian", reason=reason)
     meant = with_meant_queue(lost, ["train", "dev"]).reason
     assert meant is not None
-    assert meant.message == f"{told}. Did you mean train?"
+    assert meant.sentence == f"{told}. Did you mean train?"
     # One that the user may not see is not named, and other reasons stay as they are.
     assert with_meant_queue(lost, ["dev"]) == lost
     assert with_meant_queue(waiting("a", 1), ["train"]) == waiting("a", 1)
+
+
+def test_work_within_its_queues_share_is_said_to_wait_for_what_the_queue_does_not_take_back() -> None:
+    name = QueueName("train")
+    line = QueueLine(
+        name=name,
+        parent=None,
+        paused=False,
+        closed=False,
+        broken=False,
+        changed_by="",
+        served=Queue(name=name, parent=None, policy=QueuePolicy(reclaim="never")),
+        accounts=(AccountLine(flavor="", resource=GPU, deserved=32_000, used=8_000),),
+    )
+    overview = Overview((line,), policies([line]), 0)
+    lacks = waiting("a", 1, reason=bodies.ReasonBody(code=ReasonCode.NO_FIT, message="no room"))
+    for gpus, says in ((24, True), (25, False)):
+        reason = with_own_share(structs.replace(lacks, asks={GPU: str(gpus)}), overview).reason
+        assert reason is not None
+        assert ("takes back nothing that others borrow" in reason.message) == says

@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from admission.forecast.learned import Learned
+from queues.reason_advice import ADVICE
+from queues.reason_codes import ReasonCode
 from tests.builders.trials.worlds_in_memory import (
     WorldInMemory,
     batch_job,
@@ -70,7 +72,8 @@ async def test_one_that_waits_is_told_why_and_what_would_let_it_in(ask: Asking, 
     lines = out.splitlines()
     assert lines[0] == "job/a (namespace ml, queue team) would wait", "what never fits is not in line"
     assert "Expected start" not in out
-    assert "  NeverFits: 32 nvidia.com/gpu asked, queue team may use 24" in lines
+    never = "  NeverFits: 32 nvidia.com/gpu asked, queue team may use 24. "
+    assert f"{never}{ADVICE[ReasonCode.NEVER_FITS].owner}" in lines
     assert "  - 3 pods instead of 4" in lines
     assert "  - 8 nvidia.com/gpu more capability in team" in lines
 
@@ -149,12 +152,12 @@ async def test_a_queue_that_a_file_names_and_that_there_is_not_is_an_error(
     for make, queue, meant in (
         (batch_job, "taem", ". Did you mean team?"),
         (volcano_job, "taem", ". Did you mean team?"),
-        (batch_job, "nowhere", ""),
+        (batch_job, "nowhere", ". Name a queue that exists"),
     ):
         file = written(tmp_path, make("a", 1, queue=queue, gpu=1))
         code, out, _ = await ask("-f", file, "-n", "ml")
         assert code == 1
-        told = f"queue {queue} does not exist; create it or name another one{meant}"
+        told = f"queue {queue} does not exist{meant}"
         assert f"  UnknownQueue: {told}" in out.splitlines()
 
 

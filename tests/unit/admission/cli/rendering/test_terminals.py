@@ -73,7 +73,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 @pytest.mark.parametrize(
     ("words", "has"),
     [
-        ("jobs -A --since 9d", ("(QueueLimit)", "failed", "-00001", "NODES(REASON)")),
+        ("jobs -A --since 9d", ("QueueLimit: ", "failed", "-00001", "NODES")),
         ("pending -A", ("NoFit", "32 gpu", "start-3")),
         ("queues", ("1.33", "closed", "DESERVED")),
         ("queues --resource cpu", ("96", "128", "WAITING")),

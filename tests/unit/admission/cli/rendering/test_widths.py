@@ -11,13 +11,20 @@ import click
 import pytest
 import yaml
 from aiohttp import web
+from msgspec import structs
 
 from admission.cli.command_line import finish
 from admission.cli.examples import commands_of
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.output import Output
+from admission.cli.plugin.jobs import jobs_table
+from admission.cli.plugin.pending import pending_table
 from admission.cli.rendering import terminal
+from admission.cli.rendering.terminal import short_names
 from queues.api.api_resources import JOB_FLOWS, NODE_DRAINS, RESERVATIONS, VOLCANO_JOBS
 from queues.api.names import GROUP_MIN_MEMBER, QUEUE_LABEL
+from queues.read_api.bodies import ReasonBody
+from queues.sql.read.listed import Listing
 from tests.builders.trials.worlds_in_memory import batch_job
 from tests.fakes.fake_reader import FakeLeader, FakeReader, gpu_node, served
 from tests.fakes.read_api.long_names import NAMES, LongNames, renamed
@@ -31,7 +38,7 @@ NODE = NAMES["node-00001"]
 #: Lines by command: what people ask for on a cluster whose names are long. ``{file}``: of one Job.
 LINES: Final[dict[str, tuple[str, ...]]] = {
     "jobs": ("jobs -A --since 9d", "jobs -n nowhere -q dev --state running --mine"),
-    "pending": ("pending -A", "pending", "pending -A --limit 1", "pending -q trian"),
+    "pending": ("pending -A", "pending --mine", "pending", "pending -A --limit 1", "pending -q trian"),
     "explain": (
         f"explain {NAMES['tune-3']} -n {NAMES['ml']}",
         f"explain {NAMES['bert']} -n {NAMES['ml']}",
@@ -225,6 +232,40 @@ async def test_what_a_command_prints_fits_80_columns(ask: Asking, line: str) -> 
     assert out or err
     too_long = [each for each in (out + err).splitlines() if len(each) > 80 and " " in each.strip()]
     assert not too_long, "\n".join(too_long)
+
+
+@pytest.mark.parametrize("names", [FakeReader, LongNames], ids=["short names", "long ones"])
+async def test_reasons_are_whole_at_every_width(names: Callable[[], FakeReader]) -> None:
+    """They go on below themselves; nothing is cut at the edge. One that never fits is in a group of its own."""
+    advice = " ".join(["Wait until other work of the queue ends, or ask for less"] * 3)
+    never = ReasonBody(code="NeverFits", message="9 gpu asked in one pod, the largest has 8", advice=advice)
+    waiting = await names().pending(queue=None, namespace=None, limit=9)
+    first, second, *_ = waiting.items
+    full = structs.replace(first.reason, advice=advice)
+    items = (
+        structs.replace(first, reason=full),
+        structs.replace(second, position=None, reason=never),
+        second,
+    )
+    waiting = structs.replace(waiting, items=items)
+    listed = await names().workloads(Listing(states=("pending", "admitted")), queue=None, limit=9)
+    reason = next(one.reason for one in listed.items if one.reason)
+    for width in range(80, 201):
+        output = Output(width=width)
+        table = pending_table(waiting, output, everywhere=True)
+        jobs = jobs_table(listed, output, everywhere=True)
+        assert max(map(len, (table + jobs).splitlines())) <= width
+        in_line, _, stuck = table.partition("Waiting does not help these:\n")
+        assert short_names(full.sentence) in _reasons_in(in_line), width
+        assert never.sentence in _reasons_in(stuck), width
+        assert f"{reason.code}: {short_names(reason.message)}" in _reasons_in(jobs), width
+
+
+def _reasons_in(table: str) -> str:
+    """The last column if it has a title, else all of it: reasons that go on below themselves, on one line."""
+    lines = table.splitlines()
+    begins = max(lines[0].find("MESSAGE"), 0)
+    return " ".join(" ".join(line[begins:] for line in lines).split())
 
 
 async def test_a_wide_terminal_is_used(ask: Asking) -> None:

@@ -8,7 +8,7 @@ import pytest
 from admission.decode.topology_requests import Tiers
 from admission.decode.workload_facts import unreadable_fact
 from admission.wire import Bare
-from admission.workloads.context import Context, in_context
+from admission.workloads.context import Context, ContextChange, in_context
 from admission.workloads.kinds.volcano_job import WireVolcanoJob
 from queues import kind_names
 from queues.resources import GPU
@@ -129,9 +129,12 @@ def test_a_class_that_never_preempts_is_that_of_its_workload() -> None:
 
 def test_a_class_that_does_not_exist_is_an_obstacle_until_it_does() -> None:
     fact = a_volcano_job(task(), priorityClassName="high")
-    missing = in_context(fact, Context())
-    told = "priority class high does not exist; create it or name another"
-    assert missing.obstacle == ("UnknownPriorityClass", told)
+    told = "priority class high does not exist"
+    assert in_context(fact, Context()).obstacle == ("UnknownPriorityClass", told)
+    others = Context(priorities={"highest": 3, "low": 1, "system-node-critical": 9})
+    told += "; did you mean highest? There are highest and low"
+    assert in_context(fact, others).obstacle == ("UnknownPriorityClass", told)
+    assert ContextChange.between(Context(), others).is_about(fact)
     assert in_context(fact, Context(priorities={"high": 1})).obstacle is None
 
 
