@@ -425,7 +425,7 @@ _QUESTIONS: Final = (
         "queue namespace user mine state since limit continue",
     ),
     _Question("/users", ReadApi.users, "queue limit continue"),
-    _Question("/decisions", ReadApi.decisions, "queue namespace since limit continue"),
+    _Question("/decisions", ReadApi.decisions, "queue namespace since ends limit continue"),
     _Question("/nodes", ReadApi.nodes, "workloads names labels level limit continue"),
     _Question("/usage", ReadApi.usage, "from to by resource queue limit continue"),
     _Question("/timeseries", ReadApi.time_series, "from to step resource queue limit"),

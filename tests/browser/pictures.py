@@ -18,6 +18,7 @@ VIEWS: Final = {
     "queue": "queues/train",
     "waiting": "pending",
     "workloads": "workloads",
+    "users": "users",
     "workload": "workloads/ml/tune-3?kind=job",
     "nodes": "nodes",
     "rack": "nodes/r000",

@@ -335,7 +335,9 @@ class FakeReader(FakeTimeSeries):
         seen = [
             one
             for one in DECISIONS[wanted.after or 0 :]
-            if sight.shows(one.kind, one.namespace) and wanted.namespace in (None, one.namespace)
+            if sight.shows(one.kind, one.namespace)
+            and wanted.namespace in (None, one.namespace)
+            and (wanted.ends or one.what != "free")
         ]
         return bodies.DecisionList(
             now=NOW, as_of=self.as_of, items=tuple(seen[:limit]), continue_=str(len(DECISIONS))

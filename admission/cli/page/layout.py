@@ -18,7 +18,7 @@ from admission.cli.rendering.explanation import (
     event_text,
     facts_of,
     state_text,
-    took,
+    story_of,
     when,
     with_their_parts,
 )
@@ -30,10 +30,9 @@ from queues.read_api.bodies import (
     AccountBody,
     ExplanationBody,
     ListedBody,
-    PendingList,
+    PagedBody,
     QueueBody,
     WaitingBody,
-    WorkloadList,
 )
 from queues.read_api.nodes import NodeBody
 from queues.resources import amount
@@ -44,6 +43,7 @@ SECTIONS: Final = (
     ("Queues", "/queues"),
     ("Waiting", "/pending"),
     ("Workloads", "/workloads"),
+    ("Users", "/users"),
     ("Nodes", "/nodes"),
     ("Reservations", "/reservations"),
     ("Charts", "/charts"),
@@ -92,7 +92,7 @@ def link(text: object, *parts: str, **query: str | None) -> Markup:
 
 
 def pages_of(
-    path: str, body: PendingList | WorkloadList, shown: Mapping[str, str], **query: str | None
+    path: str, body: PagedBody, shown: Mapping[str, str], **query: str | None
 ) -> dict[str, Markup | None]:
     """Links to the first and the next page of a list, as far as there are such pages. ``shown``: the query of this
     one."""
@@ -203,7 +203,7 @@ _ENVIRONMENT.globals.update(
     state_of=state_of,
     state_text=state_text,
     stems_of=_stems_of,
-    took=took,
+    story_of=story_of,
     what_of=what_of,
     when=when,
     with_their_parts=with_their_parts,

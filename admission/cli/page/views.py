@@ -32,6 +32,7 @@ from queues.read_api.bodies import (
     PendingList,
     QueueBody,
     QueueList,
+    UserList,
     WorkloadList,
 )
 from queues.read_api.usage import TimeSeriesList
@@ -112,6 +113,7 @@ class Views:
             "queues": self._queues,
             "pending": self._waiting,
             "workloads": self._workload if len(parts) > 1 else self._workloads,
+            "users": self._users,
             "nodes": self._nodes,
             "charts": self._charts,
             "reservations": self._reservations,
@@ -171,17 +173,30 @@ class Views:
         )
 
     def _workloads(self, _: Sequence[str], query: _Query) -> View:
-        asked = {"queue": query.get("queue"), "namespace": query.get("namespace")}
+        asked = {name: query.get(name) for name in ("queue", "namespace", "user")}
         body = self._page("workloads", WorkloadList, asked, query)
-        queue, ways = asked["queue"], pages_of("workloads", body, query, queue=asked["queue"])
-        main = render("workloads.html", body=body, queue=queue, **ways)
+        main = render("workloads.html", body=body, asked=asked, **pages_of("workloads", body, query, **asked))
         return View(title="Workloads", section="Workloads", main=main, age=age_of(body)[0])
+
+    def _users(self, parts: Sequence[str], query: _Query) -> View:
+        _only(parts, 0)
+        queue = query.get("queue")
+        body = self._page("users", UserList, {"queue": queue}, query)
+        main = render(
+            "users.html", body=body, shown_queue=queue, **pages_of("users", body, query, queue=queue)
+        )
+        return View(title="Users", section="Users", main=main, age=age_of(body)[0])
 
     def _decisions(self, parts: Sequence[str], query: _Query) -> View:
         _only(parts, 0)
-        asked = {"queue": query.get("queue"), "namespace": query.get("namespace"), "limit": str(_SHOWN)}
-        body = ask(self.route, "decisions", DecisionList, asked)
-        main = render("decisions.html", body=body)
+        ends = "true" if query.get("ends") == "true" else "false"
+        shown = {"queue": query.get("queue"), "namespace": query.get("namespace")}
+        body = ask(self.route, "decisions", DecisionList, {**shown, "ends": ends, "limit": str(_SHOWN)})
+        choices = [
+            (text, None if ends == value else link(text, "decisions", ends=value, **shown))
+            for value, text in (("false", "without ends"), ("true", "all"))
+        ]
+        main = render("decisions.html", body=body, choices=choices)
         return View(title="Decisions", section="Decisions", main=main, age=age_of(body)[0])
 
     def _page(self, path: str, form: type[T], asked: Mapping[str, str | None], query: _Query) -> T:

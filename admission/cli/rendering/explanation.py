@@ -447,6 +447,47 @@ def history_text(one: ExplanationBody, output: Output) -> str:
     return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
 
 
+class StoryLine(NamedTuple):
+    """One thing that happened to a workload: a stage, a decision, or both."""
+
+    at: str
+    what: str
+    #: None: of the workload itself.
+    admission: int | None
+    #: None: there is nothing to count from.
+    took: str | None
+    #: "": it says itself.
+    why: str
+
+
+#: Stages of which there is a decision, by what this is called.
+_DECIDED: Final = {"admit": "admitted", "adopt": "adopted", "evict": "evicted", "free": "closed"}
+
+
+def story_of(one: ExplanationBody) -> list[StoryLine]:
+    """How far it came and what was decided about it, the newest first: a stage that was decided is one line."""
+    decided = {
+        (stage, event.admission): event
+        for event in one.history
+        if (stage := _DECIDED.get(event.what)) is not None
+    }
+    stages = [(stage, decided.get((stage.stage, stage.admission))) for stage in one.stages]
+    in_stages = {id(event) for _, event in stages}
+
+    def why(event: EventBody | None) -> str:
+        return "" if event is None else event_text(_with_result(event, one))
+
+    lines = [
+        StoryLine(stage.at, stage.stage, stage.admission, took(stage), why(event)) for stage, event in stages
+    ]
+    lines += [
+        StoryLine(event.at, event.what, event.admission, None, why(event))
+        for event in one.history
+        if id(event) not in in_stages
+    ]
+    return sorted(lines, key=lambda line: moment(line.at))[::-1]
+
+
 def is_suspended(one: ListedBody | ExplanationBody) -> bool:
     """Whether a workload was stopped and may go on: nothing has ended it, and its object is there."""
     if one.state == "suspended":

@@ -47,6 +47,7 @@ def decisions_of(query: Mapping[str, str], now: int) -> DecisionQuestion:
         since=max(0, now - _DAY) if since is None else since,
         after=numbered_place(query.get("continue")),
         namespace=query.get("namespace") or None,
+        ends=flag("ends", query.get("ends") or "true"),
     )
 
 

@@ -26,6 +26,8 @@ class DecisionQuestion:
     #: Only those after this number, the oldest first; None for the newest.
     after: int | None = None
     namespace: str | None = None
+    #: False: without those that give seats back.
+    ends: bool = True
     #: None for those of all queues.
     queues: Collection[str] | None = None
     #: The workloads that the user may see; None for all.
@@ -40,6 +42,7 @@ async def workload_decisions(
     conditions = [
         columns.decided_at >= moment(wanted.since),
         may_see(SimpleNamespace(kind=columns.workload_kind, namespace=columns.namespace), wanted.seen),
+        literal(True) if wanted.ends else columns.kind != "free",
         literal(True) if wanted.namespace is None else columns.namespace == wanted.namespace,
         literal(True) if wanted.queues is None else one_of(columns.queue, wanted.queues),
     ]

@@ -54,6 +54,16 @@ async def test_decisions_come_once_in_the_order_in_which_they_were_made(muster: 
     assert ((*first, *second), number) == (news, last)
 
 
+async def test_decisions_without_those_that_give_seats_back_are_as_many_as_asked_for(
+    muster: Database,
+) -> None:
+    harness = await begin(muster)
+    for what in ("admit", "evict", "free", "free"):
+        await decide(harness, what, "j1", "a")
+    found, _ = await ask(muster, 2, ends=False)
+    assert [one.what for one in found] == ["admit", "evict"]
+
+
 async def test_the_newest_are_told_of_a_queue_a_namespace_and_what_may_be_seen(muster: Database) -> None:
     harness = await begin(muster)
     for name, of, namespace in (("j1", "a", "ns"), ("j2", "b", "ns"), ("j3", "a", "other")):

@@ -21,6 +21,7 @@ from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.problems import NoSuchView
 from admission.cli.page.server import PART
 from admission.cli.page.views import Planned, Views, planned_view
+from admission.cli.rendering.explanation import story_of
 from admission.web.reader import EVERYTHING
 from queues.errors import MusterError
 from queues.read_api.nodes import (
@@ -33,8 +34,9 @@ from queues.read_api.nodes import (
 )
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing
-from tests.fakes.fake_reader import RUNNING, FakeReader, gpu_node, served
+from tests.fakes.fake_reader import DECISIONS, RUNNING, FakeReader, gpu_node, served
 from tests.fakes.page_servers import ask, running
+from tests.fakes.read_api.fake_lists import ENDED
 from tests.fakes.read_api.fake_outlooks import OUTLOOK
 from tests.tables import with_rows
 from tests.unit.admission.cli.page.shown import loan, reservation, use_over_time
@@ -172,16 +174,58 @@ async def test_a_workload_is_explained(views: Views) -> None:
     assert "/workloads/ml/tune-3?kind=" in html
     html = await shown(views, "workloads", "ml", "tune-3")
     assert "<h2>Waits because</h2>" in html
-    assert "<h2>History</h2>" in html
+    assert "<h2>Story</h2>" in html
 
 
 async def test_live_workloads_and_decisions_are_listed(views: Views) -> None:
     html = await shown(views, "workloads")
     assert "/workloads/ml/bert?kind=vcjob" in html
     assert "state-running" in html
+    assert "/workloads/ml/bert?kind=vcjob" in await shown(views, "workloads", user="ada@example.com")
+    assert "/workloads/ml/bert?kind=vcjob" not in await shown(views, "workloads", user="bob@example.com")
     html = await shown(views, "decisions")
     assert html.index("yolo") < html.index("bert")
     assert "Preempted: for vcjob/ml/tune-3" in html
+
+
+async def test_decisions_are_shown_without_ends_unless_all_are_asked_for(
+    views: Views, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = structs.replace(DECISIONS[0], what="free", result="succeeded")
+    monkeypatch.setattr("tests.fakes.fake_reader.DECISIONS", (*DECISIONS, end))
+    html = await shown(views, "decisions")
+    assert "succeeded: 4 seats" not in html
+    assert '<a href="/decisions?ends=true">all</a>' in html
+    html = await shown(views, "decisions", ends="true")
+    assert "succeeded: 4 seats" in html
+    assert '<a href="/decisions?ends=false">without ends</a>' in html
+
+
+async def test_users_are_listed_with_what_they_hold_and_wait_for_and_lead_to_their_work(views: Views) -> None:
+    html = await shown(views, "users")
+    assert '<a href="/workloads?user=ada%40example.com">ada@example.com</a>' in html
+    assert "admin</a> (you)" in html
+    assert "Shares are of what queue root deserves." in html
+    assert "/workloads?user=ada%40example.com&amp;queue=dev" in await shown(views, "users", queue="dev")
+
+
+def test_a_stage_and_the_decision_that_it_was_are_one_line_of_the_story() -> None:
+    decided = DECISIONS[0]
+    history = [
+        structs.replace(decided, admission=11, at=at, what=what, message=message)
+        for at, what, message in (
+            ("2026-11-21T08:05:00Z", "refuse", "no room"),
+            ("2026-11-21T08:10:00Z", "admit", "it fits"),
+            ("2026-11-21T09:10:00Z", "free", ""),
+        )
+    ]
+    lines = story_of(structs.replace(ENDED, history=tuple(history)))
+    assert [(line.what, line.admission, line.took, line.why) for line in lines if line.why] == [
+        ("closed", 11, "+59m", "failed: 4 seats"),
+        ("admitted", 11, "waited 10m", "it fits"),
+        ("refuse", 11, None, "no room"),
+    ]
+    assert [line.what for line in lines][-3:] == ["refuse", "seen", "created"]
 
 
 async def test_a_workload_has_its_user_and_the_limits_on_its_path(views: Views) -> None:
@@ -395,6 +439,7 @@ async def every_view(text: str) -> list[Markup]:
         )
     )
     decided = body(await reader.decisions(DecisionQuestion(since=0), queue=None, limit=9))
+    users = body(await reader.users(queue=None, user="me", limit=9))
     outlook = body(OUTLOOK)
     found = [
         structs.replace(body(one), outlook=outlook)
@@ -426,8 +471,9 @@ async def every_view(text: str) -> list[Markup]:
             **of_queues,
         ),
         render("pending.html", body=pending, queue=text, namespace=text, first=None, next=None),
-        render("workloads.html", body=listed, queue=text, first=None, next=None),
-        render("decisions.html", body=decided),
+        render("workloads.html", body=listed, asked={"queue": text, "user": text}, first=None, next=None),
+        render("users.html", body=users, shown_queue=text, first=None, next=None),
+        render("decisions.html", body=decided, choices=[]),
         render("workload.html", found=found),
         over_time(drawn, queue=text, span="day", queues=queues, resources=[resource, text]),
         node_racks([node]),
@@ -467,6 +513,5 @@ def test_a_gang_and_the_elastic_parts_that_came_with_it_are_one_admission() -> N
 
     html = re.sub(r"</?time.*?>", "", str(render("workload.html", found=[told])))
 
-    assert html.count("<h2>Admission ") == 2
+    assert html.count("<h2>Admission ") == 1, "the story has the one that is closed"
     assert "<h2>Admission 12 and 2 elastic parts: admitted 119m ago in queue dev</h2>" in html
-    assert "<h2>Admission 9: " in html
