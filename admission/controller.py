@@ -53,8 +53,10 @@ from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds import use_kinds
+from queues.api.schedules.cron import zone_of
 from queues.errors import DatabaseUnavailable, MusterError, SchemaTooFarBehind, SchemaTooNew, UnreleasedSchema
 from queues.plan import Reason
+from queues.quota.budgets import BudgetUse
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.dsn import Dsn
 from queues.sql.embedded.server import EmbeddedPostgres
@@ -94,6 +96,7 @@ class Controller:
                 serving=lambda: {role: each.open.is_set() for role, each in self._beside.items()},
                 certificates=self._certificates,
                 snapshot=self._last_snapshot,
+                budgets=self._budget_use,
                 longest_block=self._watchdog.longest,
             ),
             leader=self._leader_figures,
@@ -249,6 +252,7 @@ class Controller:
                 ended_work=settings.retention_ended_work_days,
                 postings=settings.retention_postings_days,
             ),
+            budget_zone=zone_of(settings.budget_time_zone),
             turn_every=settings.turn_at_least_every_seconds,
             observe=self._metrics.observe,
             address=settings.announced_url,
@@ -331,6 +335,10 @@ class Controller:
     def _last_snapshot(self) -> Snapshot | None:
         last = self._last()
         return last.snapshot if last is not None else None
+
+    def _budget_use(self) -> BudgetUse | None:
+        term = self._term
+        return None if term is None or term.world is None else term.world.budgets.use
 
     def _certificates(self) -> dict[tuple[str, str], Validity]:
         return {

@@ -38,12 +38,14 @@ from queues.dependencies import Predecessor, PredecessorQuestion
 from queues.errors import DatabaseError, DatabaseTooSlow, DataRefused, Fenced
 from queues.plan import Evict, Plan, Reason, setbacks_of
 from queues.plugins.guard import PluginFault
+from queues.quota.budgets import Period
 from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices, slices
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.read import past_use
 from queues.sql.read.predecessors import predecessors
+from queues.sql.read.usage import hours_used, queue_parents
 from queues.sql.read.world import closed_among
 from queues.text_format import listed
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
@@ -149,6 +151,8 @@ class Cycle:
             await look_for_predecessors(self._database, world)
         if world.usage_history.needs_reading:
             await look_back(self._database, world, now)
+        if (month := world.budgets.unread(now)) is not None:
+            await read_budgets(self._database, world, month, now)
         await self._refresh(now)
         if await self._store_urgent(now):
             self._failpoint("intake-committed")
@@ -415,6 +419,7 @@ class Cycle:
         opened = [admit for _, admit in applied.admitted]
         world.ledger.seq = applied.ledger_seq
         world.usage_history.post(applied.admissions, world.admissions, plan.now)
+        world.budgets.post(applied.admissions, world.admissions, plan.now)
         async for changed_now in slices(applied.admissions):
             world.put_admissions(changed_now)
         world.ledger.put_claims(applied.claims, dropped=applied.unclaimed)
@@ -459,8 +464,8 @@ class Cycle:
         waits = []
         if (ends := self.world.queue_facts.loans_until) is not None:
             waits.append(max(ends, now + 1))
-        if (until := self._decider.until) is not None:
-            waits.append(max(until, now + 1))
+        for until in (self._decider.until, self.world.budgets.until(now)):
+            waits += () if until is None else (max(until, now + 1),)
         if self.has_stopped():
             waits.append(now)
         if self._postponed is not None:
@@ -504,6 +509,14 @@ async def look_back(database: Database, world: World, now: int) -> None:
     async with database.snapshot() as tx:
         far = await past_use.far_behind(tx, frozenset[int]().union(*wanted.values()), now, MOST_POSTINGS)
         history.begin(wanted, await past_use.past_use(tx, without(wanted, far), now), now, missing=far)
+
+
+async def read_budgets(database: Database, world: World, month: Period, now: int) -> None:
+    """Read from the ledger what was used of budgets in a month. Raises DatabaseError."""
+    async with database.snapshot() as tx:
+        own = await hours_used(tx, month.begins, now, world.budgets.resources())
+        parents = await queue_parents(tx)
+    world.budgets.begin(month, own, parents, now)
 
 
 async def recall(database: Database, world: World) -> None:

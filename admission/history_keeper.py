@@ -46,9 +46,12 @@ class HistoryKeeper:
         *,
         half_lives: Callable[[], frozenset[int] | None],
         summed_up: Callable[[frozenset[int]], None],
+        budgets_since: Callable[[int], int | None],
     ) -> None:
         """``clock`` gives seconds since the epoch; ``half_lives``, those by which past use counts now; None if not
-        known yet. ``summed_up`` is called with half-lives by which all postings are summed up."""
+        known yet. ``summed_up`` is called with half-lives by which all postings are summed up.
+        ``budgets_since``: the second from which on budgets count postings at a second; None if no queue has one."""
+        self._budgets_since = budgets_since
         self._half_lives = half_lives
         self._summed_up = summed_up
         self._database = database
@@ -139,6 +142,8 @@ class HistoryKeeper:
             self._overdue.pop(table, None)
             return
         before = datetime.fromtimestamp(self._clock(), UTC) - kept
+        if table == postings.name and (since := self._budgets_since(int(self._clock()))) is not None:
+            before = min(before, datetime.fromtimestamp(since, UTC))
         async with self._database.transaction() as tx:
             old = await retention.expired(tx, table, before)
         for partition in old:

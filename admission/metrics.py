@@ -23,6 +23,7 @@ from admission.kube.watch.informers import InformerState
 from admission.kube.webhook.validity import Validity
 from admission.turn_report import EvictionCost, TurnReport
 from admission.world.nodes import NodeHealth
+from queues.quota.budgets import BudgetUse
 
 TURN_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 WAIT_SECONDS: Final = (
@@ -67,6 +68,8 @@ class ProcessFigures:
     certificates: Callable[[], Mapping[tuple[str, str], Validity]] = dict
     #: What the last turn of this replica decided on; None if it does not lead.
     snapshot: Callable[[], Snapshot | None] = _nothing
+    #: What is used of budgets; None if no queue has one, or another replica leads.
+    budgets: Callable[[], BudgetUse | None] = _nothing
     #: Seconds of the event loop's longest block.
     longest_block: Callable[[], float] = float
 
@@ -114,7 +117,7 @@ class Metrics:
         self._dry_runs = self._histogram("muster_dry_run_seconds", TURN_SECONDS)
         self._transactions = self._histogram("muster_transaction_seconds", TURN_SECONDS)
         self._registry.register(_Reading(self._families))
-        self._wide = WideMetrics(time.time, process.snapshot)
+        self._wide = WideMetrics(time.time, process.snapshot, process.budgets)
         #: One, so that a reading that is no longer waited for has ended before the next one begins.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
         #: When (of the monotonic clock) the last turn ended.

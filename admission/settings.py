@@ -28,6 +28,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from queues.api.schedules.cron import UnknownTimeZone, zone_of
 from queues.errors import InvalidSettings
 from queues.sql.dsn import Dsn, UnusableDsnFile, dsn_text
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
@@ -119,6 +120,14 @@ def _retention_days(days: int) -> int:
     return days
 
 
+def _time_zone(name: str) -> str:
+    try:
+        zone_of(name)
+    except UnknownTimeZone as error:
+        raise ValueError(str(error)) from error
+    return name
+
+
 def _words(found: Any) -> Any:
     """A comma-separated text becomes a list."""
     if isinstance(found, str):
@@ -129,6 +138,7 @@ def _words(found: Any) -> Any:
 Listen = Annotated[str, AfterValidator(_listen)]
 HttpsUrl = Annotated[str, AfterValidator(_url)]
 IpAddress = Annotated[str, AfterValidator(_ip)]
+TimeZone = Annotated[str, AfterValidator(_time_zone)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 RetentionDays = Annotated[
@@ -265,6 +275,9 @@ class Settings(BaseModel):
     )
     retention_postings_days: RetentionDays = Field(
         400, description="Days for which postings are kept, of which reports of use are made; 0: for ever."
+    )
+    budget_time_zone: TimeZone = Field(
+        "UTC", description="Time zone of the calendar months of queues' budgets, such as Europe/Berlin."
     )
     failed_turns_dir: Path | None = Field(
         None,

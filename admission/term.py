@@ -10,6 +10,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from pathlib import Path
 from typing import NoReturn
 
@@ -98,6 +99,8 @@ class TermDependencies:
     #: Templates are tried by dry runs before their workloads are decided on.
     dry_runs: bool
     retention: Retention
+    #: Of the calendar whose months budgets of queues are for.
+    budget_zone: tzinfo
     #: Seconds; a turn is made at least this often.
     turn_every: float
     observe: Callable[[TurnReport], None]
@@ -244,7 +247,8 @@ class LeaderTerm:
 
     async def _world(self, rows: WorldRows) -> World:
         """The world as stored and as seen. What the rows hold becomes the world's."""
-        world = World(replace(rows, admissions=()), self._dependencies.patience)
+        dependencies = self._dependencies
+        world = World(replace(rows, admissions=()), dependencies.patience, dependencies.budget_zone)
         async for admissions in slices(rows.admissions):
             world.put_admissions(admissions)
         self.informers.drain()
@@ -423,6 +427,7 @@ class LeaderTerm:
             now,
             half_lives=world.usage_history.half_lives,
             summed_up=self._summed_up,
+            budgets_since=world.budgets.counted_since,
         )
         recovery = NodeRecovery(
             client,

@@ -31,6 +31,8 @@ class ReasonCode(StrEnum):
     NOT_ALLOWED = "NotAllowed"
     #: The queue or one above it is paused.
     QUEUE_PAUSED = "QueuePaused"
+    #: A budget of the queue or one above it is used up, and holds new work until the month is over.
+    BUDGET_SPENT = "BudgetSpent"
     #: The queue is served by a plug-in that this Muster lacks, or that was set aside.
     PLUGIN_NOT_USABLE = "PluginNotUsable"
     #: The queue or one above it takes no new work, and the workload was never admitted.
@@ -233,6 +235,7 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.UNKNOWN_QUEUE,
         ReasonCode.NOT_ALLOWED,
         ReasonCode.QUEUE_PAUSED,
+        ReasonCode.BUDGET_SPENT,
         ReasonCode.QUEUE_ON_HOLD,
         ReasonCode.QUEUE_CLOSED,
         ReasonCode.PLUGIN_NOT_USABLE,

@@ -234,8 +234,9 @@ def _is_good(claim: Claim, snapshot: Snapshot, trial: Trial) -> bool:
         return False
     if not (_still_asked(claim, workload) if claim.is_quota_only else workload.obstacle is None):
         return False
-    is_new = not workload.was_admitted and workload.key not in snapshot.holders
-    stops = (tree.paused, tree.closed, *((tree.hold,) if is_new else ()))
+    holds_seats = workload.key in snapshot.holders
+    stops = [tree.paused, tree.closed, *(() if holds_seats else (tree.budget_spent,))]
+    stops += () if holds_seats or workload.was_admitted else (tree.hold,)
     if any(stop(claim.queue) is not None for stop in stops):
         return False
     if tree.access_refusal(claim.queue, snapshot.labels_of(workload.namespace)) is not None:

@@ -14,17 +14,18 @@ from typing import Any, Final
 from queues.errors import MusterError
 from queues.plan import Reason
 from queues.quota.access import AccessRefusal
+from queues.quota.budgets import hours_text
 from queues.quota.queue import RunLimit
 from queues.quota.queue_policies import PluginProblem
-from queues.quota.tree import QueueHold
+from queues.quota.tree import BudgetOnPath, QueueHold
 from queues.quota.usage import LimitHit, UserLimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import counted, listed, rfc3339
 from queues.workload import AdmissionId, FlavorName, QueueName
 
-#: Of pending workloads: what never fits, or comes after others, keeps nothing out that could start.
-_COUNTED_APART: Final = " that never fit or come after others"
+#: Of workloads that never fit, come after others or wait for a budget: they keep nothing out that could start.
+_APART: Final = " that cannot be admitted as things are"
 
 
 def queue_limit(hit: LimitHit) -> Reason:
@@ -219,6 +220,19 @@ def queue_paused(queue: QueueName, by: QueueName) -> Reason:
     return _reason(ReasonCode.QUEUE_PAUSED, f"queue {queue} is paused{at}", queue=queue, by=by)
 
 
+def budget_spent(queue: QueueName, spent: BudgetOnPath) -> Reason:
+    """A budget here or above is used up, and holds."""
+    at = "" if spent.queue == queue else f" (at {spent.queue})"
+    resource, day = spent.spent.resource, spent.spent.ends_on
+    hours = hours_text(resource, spent.budget.amount(resource))
+    message = (
+        f"queue {queue} has used up its budget of {hours} hours of {resource} for this {spent.budget.per}{at}; it "
+        f"admits again on {day}, or when the budget is raised. A queue with budget left may admit it now"
+    )
+    facts = {"by": spent.queue, "resource": resource, "hours": hours, "day": day}
+    return _reason(ReasonCode.BUDGET_SPENT, message, queue=queue, **facts)
+
+
 def plugin_not_usable(queue: QueueName, problem: PluginProblem) -> Reason:
     """Nothing is admitted while a plug-in that serves the queue cannot be used."""
     message = f"{problem.message}. Until it can, nothing is admitted to queue {queue}"
@@ -351,9 +365,9 @@ def run_time_too_long(limit: RunLimit, declared: int) -> Reason:
     return _reason(ReasonCode.RUN_TIME_TOO_LONG, message, **facts)
 
 
-def pending_limit(*, queue: QueueName, limit: int, never_fit: bool = False) -> Reason:
-    """access.maxPending. ``never_fit``: of those that never fit or come after others, which count by themselves."""
-    which = _COUNTED_APART if never_fit else ""
+def pending_limit(*, queue: QueueName, limit: int, apart: bool = False) -> Reason:
+    """access.maxPending. ``apart``: of those that cannot be admitted as things are, which count by themselves."""
+    which = _APART if apart else ""
     message = f"queue {queue} considers {limit} waiting workloads{which} at a time, and as many came earlier"
     return _reason(ReasonCode.PENDING_LIMIT, message, queue=queue, limit=limit)
 
@@ -365,10 +379,10 @@ def making_room(*, pods: int, names: Sequence[str]) -> Reason:
     return _reason(ReasonCode.MAKING_ROOM, message, pods=pods, victims=first)
 
 
-def user_limit(*, queue: QueueName, limit: int, user: str, never_fit: bool = False) -> Reason:
-    """access.maxPendingPerUser. ``user`` "": workloads without a known user count as one user's. ``never_fit``: of
-    those that never fit or come after others, which count by themselves."""
-    whose, which = user or "work without a known user", _COUNTED_APART if never_fit else ""
+def user_limit(*, queue: QueueName, limit: int, user: str, apart: bool = False) -> Reason:
+    """access.maxPendingPerUser. ``user`` "": workloads without a known user count as one user's. ``apart``: of
+    those that cannot be admitted as things are, which count by themselves."""
+    whose, which = user or "work without a known user", _APART if apart else ""
     message = (
         f"queue {queue} considers {limit} waiting workloads{which} of one user at a time, "
         f"and {whose} has as many "

@@ -192,6 +192,7 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> ChangeBo
             ReasonCode.QUEUE_PAUSED
             | ReasonCode.QUEUE_CLOSED
             | ReasonCode.QUEUE_ON_HOLD
+            | ReasonCode.BUDGET_SPENT
             | ReasonCode.PLUGIN_NOT_USABLE
         ):
             text = _started_again(snapshot, workload.queue, reason)
@@ -224,8 +225,10 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> ChangeBo
 
 def _started_again(snapshot: Snapshot, queue: QueueName, reason: Reason) -> str:
     """All that stops a queue, here or above, taken back: it may be closed and paused, and each alone is not enough."""
+    facts = reason.facts
+    if reason.code is ReasonCode.BUDGET_SPENT:
+        return f"a larger spec.budget.hours of queue {facts['by']}, another queue, or {facts['day']}, with a new budget"
     if reason.code is ReasonCode.PLUGIN_NOT_USABLE:
-        facts = reason.facts
         text = f"a plug-in {facts['plugin']} that can be used, another {facts['field']} of queue {facts['by']}, or "
         return f"{text}policy.onPluginFailure: default"
     parts: list[str] = []

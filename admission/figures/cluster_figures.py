@@ -128,7 +128,7 @@ def _waits(
         if waited > longest.get(queue, -1):
             longest[queue] = waited
         if queue not in bounds:
-            stopped = tree.paused(queue) is not None
+            stopped = tree.paused(queue) is not None or tree.budget_spent(queue) is not None
             bounds[queue] = None if stopped else tree.policy(queue).clear_after
         bound = bounds[queue]
         if bound is None or waited <= bound or workload.minimum < 2 or not workload.preempts:

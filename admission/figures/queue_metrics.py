@@ -17,6 +17,7 @@ from admission.figures.exposition import family, labels_text
 from admission.figures.gang_waits import GangWait, GangWaits
 from admission.figures.quota_figures import QuotaFigures, quota_figures
 from queues.quota.accounts import Account
+from queues.quota.budgets import NO_HOURS, BudgetUse
 from queues.quota.tree import QueueTree
 from queues.resources import scale
 from queues.workload import QueueName
@@ -32,8 +33,15 @@ Line = tuple[str, float]
 class WideMetrics:
     """One for each process. ``note``, ``lead_ends``: on the event loop; ``text``: one call at a time, in any thread."""
 
-    def __init__(self, clock: Callable[[], float], snapshot: Callable[[], Snapshot | None]) -> None:
-        """``clock``: seconds since the epoch; ``snapshot``: what the last turn decided on, None for nothing."""
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        snapshot: Callable[[], Snapshot | None],
+        budgets: Callable[[], BudgetUse | None] = lambda: None,
+    ) -> None:
+        """``clock``: seconds since the epoch; ``snapshot``: what the last turn decided on, None for nothing;
+        ``budgets``: what is used of them, None if there are none."""
+        self._budgets = budgets
         self._clock = clock
         self._snapshot = snapshot
         self._state: QueueBooks | None = None
@@ -97,6 +105,7 @@ class WideMetrics:
         figures = quota_figures(state.tree, state.used, state.deserved, waiting)
         for name, amounts in _amounts(state, figures):
             yield _family(f"muster_queue_{name}", self._amount_lines(state.tree, amounts))
+        yield _family("muster_queue_budget_used_ratio", self._budget_lines(state.tree))
         shares = ((labels_text(queue=queue), share) for queue, share in figures.shares.items())
         yield _family("muster_queue_share_ratio", shares)
         deviations = (("below", figures.below), ("above", figures.above))
@@ -115,6 +124,14 @@ class WideMetrics:
                 known[key] = labels
             whole, rest = divmod(units, _scale(account.resource))
             yield labels, whole if not rest else units / _scale(account.resource)
+
+    def _budget_lines(self, tree: QueueTree) -> Iterator[Line]:
+        use, now = self._budgets(), int(self._clock())
+        for name, hours in () if use is None else use.hours.items():
+            if name in tree.queues and (budget := tree.queues[name].budget) is not None:
+                for resource in budget.hours:
+                    used, amount = hours.get(resource, NO_HOURS).until(now), budget.amount(resource)
+                    yield labels_text(queue=name, resource=resource), used / amount if amount > 0 else 1.0
 
     def _nodes(self, state: QueueBooks) -> Iterator[str]:
         snapshot = self._snapshot()

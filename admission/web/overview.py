@@ -30,10 +30,11 @@ from queues.errors import InvalidDocument
 from queues.json_values import value_at
 from queues.plugins.interface import OrderTerms, UserTurns
 from queues.quota.accounts import Account
+from queues.quota.budgets import HOLD, NO_HOURS, WARNED_AT, BudgetUse, HoursBudget, hours_text, hundredths
 from queues.quota.decayed_usage import DecayedUsage, PastUse
 from queues.quota.loans import LoanInForce, loans_in_force
 from queues.quota.own_share import AskedOfShare, takes_nothing_back
-from queues.quota.queue import ROOT, Loan, Queue
+from queues.quota.queue import REPORT, ROOT, Loan, Queue
 from queues.quota.tree import QueueTree
 from queues.read_api import bodies
 from queues.read_api.quantities import quantity
@@ -90,6 +91,7 @@ class Overview:
 def tree(
     lines: Collection[QueueLine],
     pasts: Mapping[QueueName, QueuePast] = MappingProxyType({}),
+    budgets: Mapping[QueueName, bodies.BudgetBody] = MappingProxyType({}),
     *,
     served: QueueTree | None = None,
     now: int = 0,
@@ -117,7 +119,8 @@ def tree(
             counts[parent] = tuple(map(sum, zip(counts[parent], counts[name], strict=True)))  # type: ignore[assignment]
     return tuple(
         replace(
-            _queue(by_name[name], _state(paths[name]), *counts[name], pasts.get(name), policy),
+            _queue(by_name[name], _state(paths[name], budgets), *counts[name], pasts.get(name), policy),
+            budget=budgets.get(name),
             paused=any(above.paused for above in paths[name]),
             loans=tuple(loans.get(name, ())),
             open_to_all=not (by_name[name].broken or any(map(_selects_namespaces, paths[name]))),
@@ -157,7 +160,9 @@ def _selects_namespaces(line: QueueLine) -> bool:
     return line.name != ROOT and value_at(line.document, "spec", "access", "namespaceSelector") is not None
 
 
-def _state(path: Sequence[QueueLine]) -> tuple[str, str]:
+def _state(
+    path: Sequence[QueueLine], budgets: Mapping[QueueName, bodies.BudgetBody] = MappingProxyType({})
+) -> tuple[str, str]:
     """The state of a queue, and what is to be said about it. ``path``: the queue, and those above it."""
     line = path[0]
     if line.broken:
@@ -175,7 +180,22 @@ def _state(path: Sequence[QueueLine]) -> tuple[str, str]:
     if closed is not None:
         too = "" if paused is None else f"; paused too{paused}"
         return "closed", f"takes and admits nothing new{closed}{too}"
-    return ("open", "") if paused is None else ("paused", paused.removeprefix(", "))
+    if paused is not None:
+        return "paused", paused.removeprefix(", ")
+    used = (_budget_words(line, above, budgets[above.name]) for above in path if above.name in budgets)
+    return "open", next(filter(None, used), "")
+
+
+def _budget_words(line: QueueLine, above: QueueLine, budget: bodies.BudgetBody) -> str:
+    """What is said of a budget that is nearly used up; "": nothing is."""
+    most = max(budget.resources, key=lambda each: each.percent or 0)
+    if most.percent is None or most.percent < WARNED_AT:
+        return ""
+    held = "; nothing more is admitted" if budget.when_spent == HOLD and most.percent >= 100 else ""
+    words = (
+        f"{most.percent} % of the budget of {most.hours} hours of {most.resource} until {budget.ends} is used"
+    )
+    return f"{words}{held}{_by_way_of(line, above)}"
 
 
 def _by_way_of(line: QueueLine, above: QueueLine) -> str:
@@ -427,6 +447,33 @@ def _stated(line: QueueLine) -> Queue:
         return QueueDocument.read(document).to_domain()
     except InvalidDocument:
         return line.served  # the queue is shown as broken, with the reason
+
+
+def stated_budgets(lines: Iterable[QueueLine]) -> dict[QueueName, HoursBudget]:
+    """The budgets that queues state."""
+    stating = (line for line in lines if (line.document.get("spec") or {}).get("budget"))
+    budgets = {line.name: _stated(line).budget for line in stating}
+    return {name: budget for name, budget in budgets.items() if budget is not None}
+
+
+def budget_body(budget: HoursBudget, use: BudgetUse, queue: QueueName, now: int) -> bodies.BudgetBody:
+    """A budget with what is used of it at a second, in seconds since the epoch."""
+    hours = use.hours.get(queue)
+    return bodies.BudgetBody(
+        when_spent=HOLD if budget.holds else REPORT,
+        begins=rfc3339(use.period.begins),
+        ends=rfc3339(use.period.ends),
+        resources=tuple(
+            bodies.BudgetLineBody(
+                resource=resource,
+                hours=hours_text(resource, budget.amount(resource)),
+                used=None if used is None else hours_text(resource, used),
+                percent=None if used is None else hundredths(used, budget.amount(resource)),
+            )
+            for resource in sorted(budget.hours)
+            for used in [None if hours is None else hours.get(resource, NO_HOURS).until(now)]
+        ),
+    )
 
 
 def in_sight(body: bodies.QueueBody, sight: Sight) -> bodies.QueueBody:

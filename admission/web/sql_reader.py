@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, tzinfo
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -16,12 +17,14 @@ from admission.web.lists.users import share_of, user_bodies
 from admission.web.overview import (
     Overview,
     QueuePast,
+    budget_body,
     counted_by,
     in_sight,
     past_by_queue,
     path_to_root,
     policies,
     priority_limit,
+    stated_budgets,
     states_half_life,
     subtree,
     tree,
@@ -40,6 +43,7 @@ from admission.web.usage_report import UsageRequest, usage_list, usage_viewer
 from queues.api.validation.tenant_rules import Requester, TenantTree
 from queues.errors import DatabaseTooSlow
 from queues.kind_names import KindName
+from queues.quota.budgets import BudgetUse, HoursBudget, Period, sum_upwards
 from queues.quota.decayed_usage import PastUse, half_lives
 from queues.quota.queue import ROOT
 from queues.read_api import bodies
@@ -60,6 +64,7 @@ from queues.sql.read.queue_versions import is_recorded, versions_of
 from queues.sql.read.rows import KindIn, PendingPlace
 from queues.sql.read.time_series import use_over_time, waits_over_time
 from queues.sql.read.usage import (
+    hours_used,
     queue_parents,
     usage,
     usage_history,
@@ -73,7 +78,8 @@ from queues.workload import QueueName, WorkloadKey
 AHEAD: Final = 10
 #: Postings that are added up for past use, beyond those that a leader has summed up. With more it is not told.
 _MOST_POSTINGS: Final = 50_000
-#: Past use fades in hours, and is kept for so many times as long as other things of queues.
+#: Past use fades in hours, and use of budgets goes on as it is: they are kept so many times as long as other things of
+#: queues.
 _PAST_KEPT: Final = 30
 #: Names that an unknown one is compared with: comparing takes time.
 _COMPARED: Final = 50
@@ -89,8 +95,14 @@ class SqlReader:
     """
 
     def __init__(
-        self, database: Database, clock: Callable[[], float] = time.time, *, keep: float = 0.0
+        self,
+        database: Database,
+        clock: Callable[[], float] = time.time,
+        *,
+        keep: float = 0.0,
+        budget_zone: tzinfo = UTC,
     ) -> None:
+        """``budget_zone``: of the calendar whose months budgets of queues are for."""
         self._database = database
         self._clock = clock
         self._adding_up = asyncio.Lock()
@@ -98,6 +110,8 @@ class SqlReader:
         #: By the overview that they are of, so that they are no older than that.
         self._bodies: Kept[Overview, tuple[bodies.QueueBody, ...]] = Kept(keep, 1)
         self._pasts: Kept[object, PastUse | None] = Kept(_PAST_KEPT * keep, 1)
+        self._budget_zone = budget_zone
+        self._budget_uses: Kept[object, BudgetUse] = Kept(_PAST_KEPT * keep, 1)
 
     async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
         """The queues that the user may see, parents first."""
@@ -396,7 +410,24 @@ class SqlReader:
             fading = half_lives(overview.tree.queues)
             use = await self._pasts.get(tuple(sorted(fading.items())), lambda: self._read_past(fading))
             past = past_by_queue(overview.tree, overview.lines, use, overview.now)
-        return tree(overview.lines, past, served=overview.tree, now=overview.now)
+        budgets, stated = {}, stated_budgets(overview.lines)
+        if stated:
+            month = Period.month_of(overview.now, self._budget_zone)
+            asked = month, *((name, *sorted(each.hours)) for name, each in sorted(stated.items()))
+            spent = await self._budget_uses.get(asked, lambda: self._read_budgets(month, stated))
+            budgets = {name: budget_body(each, spent, name, overview.now) for name, each in stated.items()}
+        return tree(overview.lines, past, budgets, served=overview.tree, now=overview.now)
+
+    async def _read_budgets(self, month: Period, stated: Mapping[QueueName, HoursBudget]) -> BudgetUse:
+        """What was used of these budgets. Of none it is known if it takes too long to add up."""
+        now, resources = int(self._clock()), {name for each in stated.values() for name in each.hours}
+        try:
+            async with self._snapshot_to_add_up() as tx:
+                own = await hours_used(tx, month.begins, now, resources)
+                parents = await queue_parents(tx)
+        except PeriodTooLarge:
+            return BudgetUse(month, {})
+        return BudgetUse(month, sum_upwards(own, stated, parents, now))
 
     async def _read_past(self, half_lives: Mapping[QueueName, frozenset[int]]) -> PastUse | None:
         """Past use by these half-lives. None if it takes too long to read: a leader has not summed it up yet."""

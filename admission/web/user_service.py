@@ -26,6 +26,7 @@ from admission.web.leader.silence import telling_silence
 from admission.web.replicas import addresses
 from admission.web.sql_reader import SqlReader
 from admission.web.supervision import ServingOrder
+from queues.api.schedules.cron import zone_of
 from queues.errors import ApiError
 from queues.sql.database import Database
 
@@ -80,7 +81,7 @@ async def _serve(
         pool_size=_CONNECTIONS,
         read_only=True,
     )
-    reader = SqlReader(database, keep=_KEEP)
+    reader = SqlReader(database, keep=_KEEP, budget_zone=zone_of(settings.budget_time_zone))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
         channel = LeaderChannel(Path(order.channel))

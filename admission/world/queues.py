@@ -6,7 +6,7 @@ the last digit (``queues.quota.decayed_usage``).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -20,7 +20,8 @@ from admission.workloads.state import WorkloadState
 from queues.admissions import Admission, AdmissionState
 from queues.plugins.guard import PluginFault
 from queues.plugins.registry import PluginSetAside
-from queues.quota.accounts import charges
+from queues.quota.accounts import Account, charges
+from queues.quota.budgets import SpentBudget
 from queues.quota.decayed_usage import PastUse, Sums, UsageHolder, UsageRecorder, half_lives
 from queues.quota.loans import DeservedOverTime, LoansInForce, loans_in_force
 from queues.quota.queue import ROOT, Queue, ReleaseRules, release_rules, with_removed
@@ -44,6 +45,8 @@ class QueueFacts:
         self.queues: dict[QueueName, QueueFact] = {}
         self._removed = dict(parents)
         self._set_aside = dict(set_aside)
+        #: Budgets that are used up.
+        self._spent: Mapping[QueueName, SpentBudget] = {}
         #: Queues that name policies which are not Muster's own, or state parameters.
         self._naming: set[QueueName] = set()
         self._loans = LoansInForce()
@@ -123,11 +126,14 @@ class QueueFacts:
         return self._loans.until
 
     def counted(self) -> dict[QueueName, Queue]:
-        """The queues that there are, with what they deserve by the loans that last, and plug-ins that are set aside."""
+        """The queues that there are, with what they deserve by the loans that last, plug-ins that are set aside, and
+        budgets that are used up."""
         lent = self._loans.queues
         queues = self._stated | {name: lent[name] for name in lent.keys() & self._stated.keys()}
         for name in self._set_aside.keys() & queues.keys():
             queues[name] = replace(queues[name], set_aside=self._set_aside[name])
+        for name in self._spent.keys() & queues.keys():
+            queues[name] = replace(queues[name], spent=self._spent[name])
         return queues
 
     def set_aside_with(self, queue: QueueName, fault: PluginFault) -> tuple[PluginSetAside, ...]:
@@ -147,6 +153,13 @@ class QueueFacts:
         """Postgres has it that these plug-ins of a queue are set aside."""
         self._set_aside[queue] = plugins
         self._known = None
+
+    def put_spent(self, spent: Mapping[QueueName, SpentBudget]) -> bool:
+        """These budgets are used up, and no others. Whether others were until now."""
+        if spent == self._spent:
+            return False
+        self._spent, self._known = spent, None
+        return True
 
     def deserved_over_time(self) -> DeservedOverTime:
         """What queues deserve from now on: the same object until a queue or a loan changes."""
@@ -342,6 +355,18 @@ def _is_broken_gang(state: WorkloadState, open_: Sequence[Admission]) -> bool:
     return there < state.workload.minimum
 
 
+def posted_amounts(
+    changed: Iterable[Admission], known: Mapping[AdmissionId, Admission]
+) -> Iterator[tuple[Admission, Mapping[Account, int]]]:
+    """What the ledger posts for admissions that were opened or changed; below 0: given back. ``known``: as before."""
+    for admission in changed:
+        before = known.get(admission.id)
+        amounts = dict(charges(admission.holding()))
+        for account, units in charges(before.holding() if before else ()).items():
+            amounts[account] = amounts.get(account, 0) - units
+        yield admission, amounts
+
+
 class UsageHistory:
     """Empty, and no work, as long as no queue has ``usageHalfLife``."""
 
@@ -379,11 +404,7 @@ class UsageHistory:
 
     def post(self, changed: Iterable[Admission], known: Mapping[AdmissionId, Admission], at: int) -> None:
         """A plan of that second opened or changed admissions; ``known`` are they as they were before."""
-        for admission in changed if self._recorder.half_lives else ():
-            before = known.get(admission.id)
-            amounts = dict(charges(admission.holding()))
-            for account, units in charges(before.holding() if before else ()).items():
-                amounts[account] = amounts.get(account, 0) - units
+        for admission, amounts in posted_amounts(changed, known) if self._recorder.half_lives else ():
             self._recorder.post(admission.queue, admission.user, amounts, at)
 
     def freeze(self, now: int) -> PastUse:

@@ -8,6 +8,7 @@ Only the controller's loop touches it, never while a decision runs on a snapshot
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from datetime import UTC, tzinfo
 from operator import attrgetter
 from typing import Protocol
 
@@ -34,6 +35,7 @@ from admission.workloads.state import WorkloadState, derive_state, state_beside
 from admission.world.admission_checks import AdmissionChecks
 from admission.world.admissions import AdmissionIndex, ClosedAdmissions
 from admission.world.attached_volumes import AttachedVolumes
+from admission.world.budgets import QueueBudgets
 from admission.world.dependencies import DependencyIndex
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.learned.held_back import NamespaceQuotas, SetAside, TakenNames, defect_of, endless_reason
@@ -76,7 +78,8 @@ class PerWorkload(Protocol):
 class World:
     """Facts, open admissions, and what follows from them for every workload."""
 
-    def __init__(self, rows: WorldRows, timeouts: Timeouts) -> None:
+    def __init__(self, rows: WorldRows, timeouts: Timeouts, budget_zone: tzinfo = UTC) -> None:
+        """``budget_zone``: of the calendar whose months budgets are for."""
         self.timeouts = timeouts
         self.ledger = LedgerRows(rows)
         # What the cluster shows.
@@ -101,6 +104,7 @@ class World:
         self.states: dict[WorkloadKey, WorkloadState] = {}
         self.queue_totals = QueueTotals(rows.ended)
         self.usage_history = UsageHistory()
+        self.budgets = QueueBudgets(self.queue_facts.with_removed, budget_zone)
         self.snapshot_rows = SnapshotRows(
             self.node_inventory,
             PodRelations(self.states, self.facts, self.queue_permissions.labels, self._seatless_pods),
@@ -354,7 +358,7 @@ class World:
         if before is not None and fact is not None and before.decides() == fact.decides():
             return ()  # its status changes every few seconds
         self.unsaved.queues[name] = counted
-        self.snapshot_is_stale = self.usage_history.needs_reading = True
+        self.snapshot_is_stale = self.usage_history.needs_reading = self.budgets.may_differ = True
         if name == ROOT:
             self.node_inventory.faulty.put_root(fact)
         return ()
@@ -502,6 +506,7 @@ class World:
         if lent := self.queue_facts.tell_time(now):
             self.unsaved.queues.update(lent)
             self.snapshot_is_stale = True
+        self.snapshot_is_stale |= self.queue_facts.put_spent(self.budgets.spent(now))
         if nodes := self.node_inventory.tell_time(now):
             self.dirty |= self.admission_index.seated_on(*nodes)
             self.snapshot_is_stale = True

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from queues.admissions import Seat
 from queues.plugins.registry import PluginSetAside
 from queues.quota.accounts import Account
+from queues.quota.budgets import HoursBudget, SpentBudget
 from queues.resources import NOTHING, Resources
 from queues.text_format import span
 from queues.workload import NO_FLAVOR, FlavorName, QueueName, Requirement, Toleration
@@ -237,6 +238,10 @@ class Queue:
     hold: str | None = None
     #: AdmissionChecks that have to say yes before work of the queue or one below it is admitted.
     checks: tuple[str, ...] = ()
+    #: What the queue and those below it may use in a month; None for no budget of its own.
+    budget: HoursBudget | None = None
+    #: Its budget, if it is used up and holds.
+    spent: SpentBudget | None = None
     #: Volcano's state: a closed queue takes and admits nothing new.
     closed: bool = False
     #: Why the queue's own document cannot be used; None if it can.

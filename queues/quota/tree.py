@@ -13,6 +13,7 @@ from typing import NamedTuple
 from queues.plugins.interface import OrderPolicy, QueueRules
 from queues.quota.access import AccessRefusal, access_refusal
 from queues.quota.accounts import Account
+from queues.quota.budgets import HoursBudget, SpentBudget
 from queues.quota.effective_limits import Claimant, EffectiveLimits, below, share_out
 from queues.quota.queue import (
     DEFAULT_POLICY,
@@ -57,6 +58,15 @@ class QueueHold(NamedTuple):
     #: The queue that states it.
     queue: QueueName
     reason: str
+
+
+class BudgetOnPath(NamedTuple):
+    """A budget that is used up, and holds."""
+
+    #: The queue that states it.
+    queue: QueueName
+    budget: HoursBudget
+    spent: SpentBudget
 
 
 class UserLimit(NamedTuple):
@@ -245,6 +255,15 @@ class QueueTree(EffectiveLimits):
     def paused(self, queue: QueueName) -> QueueName | None:
         """The queue on the path that is paused, nearest first; None if none is."""
         return next((each.name for each in self._upwards(queue) if each.paused), None)
+
+    def budget_spent(self, queue: QueueName) -> BudgetOnPath | None:
+        """The budget on the path that is used up and holds, the nearest first; None if none is."""
+        spent = (
+            BudgetOnPath(each.name, each.budget, each.spent)
+            for each in self._upwards(queue)
+            if each.budget is not None and each.spent is not None
+        )
+        return next(spent, None)
 
     def hold(self, queue: QueueName) -> QueueHold | None:
         """The hold on new work that counts for a queue, the nearest first; None if there is none, or no such queue."""

@@ -118,6 +118,29 @@ class QueuePolicyBody(Body, frozen=True, kw_only=True):
     admins: tuple[str, ...] = ()
 
 
+class BudgetLineBody(Body, frozen=True, kw_only=True):
+    """One resource of a budget. Hours are of one GPU, CPU or byte."""
+
+    resource: str
+    #: What may be used in the period, by the queue and all below it.
+    hours: str
+    #: What was used of it until now; null: it takes too long to add up.
+    used: str | None
+    #: ``used`` in hundredths of ``hours``, rounded down; null: not known.
+    percent: int | None
+
+
+class BudgetBody(Body, frozen=True, kw_only=True):
+    """The budget that a queue states, for the month that lasts."""
+
+    #: report | hold: what happens when it is used up.
+    when_spent: str
+    begins: str
+    #: When the next one begins.
+    ends: str
+    resources: tuple[BudgetLineBody, ...]
+
+
 class QueueBody(Body, frozen=True, kw_only=True):
     """One queue with the use of its subtree."""
 
@@ -126,7 +149,7 @@ class QueueBody(Body, frozen=True, kw_only=True):
     parent: str | None
     #: open | paused | closed | broken
     state: str
-    #: Why it is not open; "" when it is.
+    #: Why it is not open, or what else is to be known: a hold, a budget that is nearly used up; "": nothing is.
     message: str
     #: The user who changed its document last; "": unknown.
     changed_by: str
@@ -146,6 +169,8 @@ class QueueBody(Body, frozen=True, kw_only=True):
     loans: tuple[LoanInForceBody, ...] = ()
     #: null: it states none.
     access_limits: AccessLimitsBody | None = None
+    #: null: it states none.
+    budget: BudgetBody | None = None
     #: Any namespace may use it: neither it nor a queue above it selects namespaces.
     open_to_all: bool = False
     #: null: it is broken.
@@ -529,6 +554,8 @@ class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     standing: StandingBody | None = None
     #: When it should start; null: it has seats, or came after the last forecast.
     expected: ExpectedStartBody | None = None
+    #: What is to be known of the budgets that it counts in, a sentence each.
+    budgets: tuple[str, ...] = ()
 
 
 class PathLimitBody(Body, frozen=True, kw_only=True):

@@ -532,6 +532,7 @@ def test_no_reason_excuses_a_pod_of_which_it_is_not_true(code: str) -> None:
     ("code", "edit"),
     [
         ("QueuePaused", lambda queue: queue["spec"].update(policy={"paused": True})),
+        ("BudgetSpent", lambda queue: queue["spec"].update(budget={"hours": {GPU: "1"}})),
         ("QueueOnHold", lambda queue: queue["spec"].update(policy={"hold": {"reason": "it moves"}})),
         ("QueueClosed", lambda queue: queue.update(status={"state": "Closed"})),
         ("QueueBroken", lambda queue: queue["spec"].update(deserved={GPU: "5"}, capability={GPU: "4"})),

@@ -17,6 +17,7 @@ from admission.volcano_jobs.state import Phase
 from queues.admissions import AdmissionState
 from queues.api import names
 from queues.errors import DatabaseUnavailable, OutcomeUnknown
+from queues.resources import GPU
 from queues.sql.database import Database
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_components import control_jobs, preempt, run_pods, schedule
@@ -85,6 +86,7 @@ class RingUnderFaults(RuleBasedStateMachine):
             },
         )
         self.cluster.add_queue("root")
+        self.cluster.change("queues", "root", {"spec": {"budget": {"hours": {GPU: "1000"}}}})
         for queue in QUEUES:
             self.cluster.add_queue(queue)
         for node in NODES:

@@ -15,6 +15,7 @@ from admission.cli.output import Output, output
 from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.quota import (
     access_table,
+    budgets_table,
     ended_by_themselves,
     history_table,
     limits_table,
@@ -58,7 +59,7 @@ def show(queue: str, resource: str | None, output: Output, route: Route) -> int:
     """Show guarantee, deserved amount, capability and use of QUEUE and the queues directly below it.
 
     Use is that of the whole subtree. Deserved amounts are with the loans that last, which are listed below, as are
-    limits of users, gangs and run times.
+    budgets, and limits of users, gangs and run times.
     """
     body = ask(route, "queues", QueueList)
     body = structs.replace(body, items=_with_children(body.items, queue))
@@ -71,6 +72,7 @@ def show(queue: str, resource: str | None, output: Output, route: Route) -> int:
             say(problem, err=True)
         tables = (
             limits_table(body.items, output, resource=resource),
+            budgets_table(body.items, output, resource=resource),
             loans_table(body.items, output, resource=resource),
             access_table(body.items, output) if resource is None else "",
         )

@@ -16,10 +16,12 @@ from admission.cli.access.requests import Route, ask, pages
 from admission.cli.command_line import CommandFailed
 from admission.cli.options import of_queue, removed_option, route
 from admission.cli.output import Output, output_with
+from admission.cli.rendering.quota import budgets_table
 from admission.cli.rendering.terminal import TableColumn, item_table, say, short_resource
 from admission.cli.resource_names import full_resource
 from admission.cli.times import EXPECTED, as_text, past_time
 from queues.api.resource_names import usual_name
+from queues.read_api.bodies import QueueList
 from queues.read_api.usage import UsageBody, UsageList
 
 COLUMNS: Final = ("tenant", "queue", "user", "workload", "flavor")
@@ -60,6 +62,8 @@ def usage(route: Route, **given: Any) -> int:
 
     Use counts from the admission of a workload until its seats are given back; what runs counts until now. Times are
     in UTC. You see your own use, and that of the queues that you may get.
+
+    Below use in this month are the budgets of the queues.
 
     -o wide also shows what was held by workloads that were evicted. -o csv is for programs; json and yaml are the
     answer of the read API with all lines.
@@ -124,7 +128,7 @@ def _show(asked: _Asked, route: Route) -> int:
     _tell_what_is_missing(body)
     return asked.output.show(
         body,
-        lambda: _form(asked, by, body),
+        lambda: _form(asked, by, body) + _budgets(asked, route, resource),
         nothing=_nothing_used(resource, body, used) if asked.output.is_table else "",
         name=lambda item: _name(item, by),
     )
@@ -180,6 +184,19 @@ def _form(asked: _Asked, by: Sequence[str], body: UsageList) -> str:
         say(f"The largest {most} of {len(lines)} lines; --limit shows more.", err=True)
     text = usage_table(lines[:most], body.totals[0], by, asked.output)
     return f"{_period(body)}\n\n{text}" if headers else text
+
+
+def _budgets(asked: _Asked, route: Route, resource: str) -> str:
+    """Below use in this month the budgets of the queues that were asked for; "": there are none."""
+    if not asked.output.is_table or asked.begins or asked.ends or asked.of_month not in (None, "this"):
+        return ""
+    queues = [
+        each
+        for each in ask(route, "queues", QueueList).items
+        if asked.queue in (None, each.name, each.parent)
+    ]
+    text = budgets_table(queues, asked.output, resource=resource)
+    return f"\n{text}" if text else ""
 
 
 def _period(body: UsageList) -> str:

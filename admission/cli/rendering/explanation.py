@@ -116,6 +116,7 @@ def workload_text(one: ExplanationBody, output: Output) -> str:
         _section("Waits because", filled(_because(one), room)),
         _section("What would let it in", filled(_changes(one), room)),
         _section("Who could take its place", filled(_standing(one), room)),
+        _section("Budgets", _budgets(one, room)),
         _section("Limits on the way", _limits(one, inner)),
         _section("Waits behind", _behind(one, inner)),
         *(
@@ -398,6 +399,11 @@ def took(stage: StageBody) -> str | None:
         return None
     text = f"{seconds:.1f}s" if seconds < 10 else short_duration(int(seconds))
     return f"{_BEFORE.get(stage.stage, '+')}{text}"
+
+
+def _budgets(one: ExplanationBody, room: int | None) -> str:
+    told = () if one.outlook is None else one.outlook.budgets
+    return "".join(filled(f"- {one_line(each)}.\n", room, hanging="  ") for each in told)
 
 
 def _standing(one: ExplanationBody) -> str:

@@ -19,6 +19,8 @@ from admission.cli.rendering.terminal import (
 from queues.read_api.bodies import (
     AccessLimitsBody,
     AccountBody,
+    BudgetBody,
+    BudgetLineBody,
     LoanBody,
     LoanInForceBody,
     QueueBody,
@@ -67,6 +69,27 @@ def access_table(queues: Iterable[QueueBody], output: Output) -> str:
         TableColumn("MAX-PER-USER", lambda row: _per_user(row[1]), least_rest=16),
     ]
     return item_table(columns, stated, output) if stated else ""
+
+
+def budgets_table(queues: Iterable[QueueBody], output: Output, *, resource: str | None) -> str:
+    """One line per resource of a budget; "": no queue has one."""
+    lines = [
+        (queue.name, queue.budget, line)
+        for queue in queues
+        if queue.budget is not None
+        for line in queue.budget.resources
+        if resource in (None, line.resource)
+    ]
+    columns: list[TableColumn[tuple[str, BudgetBody, BudgetLineBody]]] = [
+        TableColumn("QUEUE", lambda row: row[0], least=12),
+        TableColumn("BUDGET-OF", lambda row: short_resource(row[2].resource), least=8),
+        TableColumn("HOURS", lambda row: row[2].hours, right=True),
+        TableColumn("USED", lambda row: row[2].used, right=True),
+        TableColumn("PERCENT", lambda row: row[2].percent, right=True),
+        TableColumn("UNTIL", lambda row: row[1].ends),
+        TableColumn("WHEN-SPENT", lambda row: row[1].when_spent),
+    ]
+    return item_table(columns, lines, output) if lines else ""
 
 
 def _run_time(stated: AccessLimitsBody) -> str | None:

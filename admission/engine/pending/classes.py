@@ -289,6 +289,7 @@ def blocked_reason(
         _queue_is_unusable(trial.tree, workload.queue)
         or _not_allowed(workload, not_allowed)
         or _queue_is_stopped(trial.tree, workload.queue)
+        or (None if _replaces_lost_pods(request.need) else budget_refusal(trial.tree, workload.queue))
         or _unknown_resource(request.asked, trial)
         or _gang_refused(workload, request.need, trial.tree)
     )
@@ -296,7 +297,13 @@ def blocked_reason(
 
 def queue_refusal(tree: QueueTree, queue: QueueName) -> Reason | None:
     """Why a queue takes no workload at all now; None if it takes some."""
-    return _queue_is_unusable(tree, queue) or _queue_is_stopped(tree, queue)
+    return _queue_is_unusable(tree, queue) or _queue_is_stopped(tree, queue) or budget_refusal(tree, queue)
+
+
+def budget_refusal(tree: QueueTree, queue: QueueName) -> Reason | None:
+    """Why a queue admits nothing more until its month is over; None if no budget on its path is used up."""
+    spent = tree.budget_spent(queue)
+    return None if spent is None else reasons.budget_spent(queue, spent)
 
 
 def new_work_refusal(tree: QueueTree, workload: Workload) -> Reason | None:
@@ -328,6 +335,11 @@ def _queue_is_stopped(tree: QueueTree, queue: QueueName) -> Reason | None:
     if (problem := tree.policies(queue).holding) is not None:
         return reasons.plugin_not_usable(queue, problem)
     return None
+
+
+def _replaces_lost_pods(need: MissingMembers) -> bool:
+    """Whether a gang that runs lacks pods of its minimum: without them it does not go on."""
+    return bool(need.seated) and not need.complete
 
 
 def _unknown_resource(asked: Resources, trial: Trial) -> Reason | None:

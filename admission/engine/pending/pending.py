@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
+from typing import Final
 
 from admission.engine import reasons
 from admission.engine.claims import awaits_pods
@@ -42,6 +43,9 @@ from queues.reason_codes import OF_DEPENDENCIES, ReasonCode
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
+#: Reasons of workloads that count by themselves in the limits of pending workloads.
+_COUNTED_APART: Final = NEVER_FIT | {ReasonCode.BUDGET_SPENT}
+
 
 class PendingWorkloads:
     """Pending workloads under one queue tree."""
@@ -73,8 +77,9 @@ class PendingWorkloads:
         #: (second at which a backoff ends, or closed nodes are closed to it as well, workload), as a heap.
         self._backoffs: list[tuple[int, WorkloadKey]] = []
         self._limits = PendingLimits(tree)
-        #: What never fits, or comes after other work, counts by itself, so that it keeps nothing out that could start.
-        self._limits_of_unfit = PendingLimits(tree, never_fit=True)
+        #: What never fits, comes after other work or waits for a budget counts by itself: it keeps out nothing that may
+        #: start.
+        self._limits_apart = PendingLimits(tree, apart=True)
         #: The nodes of this state as if they were empty; None if no class was compared with them yet.
         self._empty: EmptyCluster | None = None
         #: Gangs for which no nodes will be added.
@@ -108,7 +113,7 @@ class PendingWorkloads:
                 self._entries[key] = self._sorted_in(workload, snapshot, seats, before, trial)
             if before is not None and before.pod_shapes is not None:
                 self._release_shapes(before.pod_shapes)
-        for entry, reason in (*self._limits.update(), *self._limits_of_unfit.update()):
+        for entry, reason in (*self._limits.update(), *self._limits_apart.update()):
             self._limit(entry, reason, trial)
 
     def take_out(self, keys: Iterable[WorkloadKey]) -> list[PendingWorkload]:
@@ -389,10 +394,10 @@ class PendingWorkloads:
         """Where a workload counts; None if nowhere, for it waits for a reason of its own, or its queue takes none."""
         workload_class = entry.workload_class
         if workload_class is None:
-            return self._limits_of_unfit if _of_dependencies(entry.source) is not None else None
+            return self._limits_apart if _of_dependencies(entry.source) is not None else None
         if workload_class.blocked is None:
             return self._limits
-        return self._limits_of_unfit if workload_class.blocked.code in NEVER_FIT else None
+        return self._limits_apart if workload_class.blocked.code in _COUNTED_APART else None
 
     def _cost(self, workload_class: WorkloadClass, times: int) -> None:
         queue = workload_class.queue
@@ -460,15 +465,15 @@ class PendingLimits:
     Workloads with a complete gang, or with seats, do not count.
     """
 
-    def __init__(self, tree: QueueTree, *, never_fit: bool = False) -> None:
-        """``never_fit``: it is about workloads that can never be admitted as things are."""
+    def __init__(self, tree: QueueTree, *, apart: bool = False) -> None:
+        """``apart``: it is about workloads that cannot be admitted as things are."""
         limited = {
             name
             for name, queue in tree.queues.items()
             if queue.max_pending is not None or queue.max_pending_per_user is not None
         }
         self._tree = tree
-        self._never_fit = never_fit
+        self._apart = apart
         #: Limited queues on the path of each queue, nearest first.
         self._above = {
             name: tuple(each for each in path if each in limited) for name, path in tree.paths.items()
@@ -525,12 +530,10 @@ class PendingLimits:
         for place, workload in enumerate(waiting):
             users[workload.user] += 1
             if limit is not None and place >= limit:
-                beyond[workload.key] = reasons.pending_limit(
-                    queue=name, limit=limit, never_fit=self._never_fit
-                )
+                beyond[workload.key] = reasons.pending_limit(queue=name, limit=limit, apart=self._apart)
             elif of_user is not None and users[workload.user] > of_user:
                 beyond[workload.key] = reasons.user_limit(
-                    queue=name, limit=of_user, user=workload.user, never_fit=self._never_fit
+                    queue=name, limit=of_user, user=workload.user, apart=self._apart
                 )
         return beyond
 

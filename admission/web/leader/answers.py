@@ -114,12 +114,12 @@ class LeaderAnswers:
 
         async def outlook(in_thread: InThread) -> bytes:
             problems = self._problems(namespace, name)
-            expected = self.forecasts.of
+            expected, view = self.forecasts.of, self._world_view()
+            use = None if view is None else view.world.budgets.use
+            told_of = functools.partial(outlooks, expected=expected, budget_use=use)
 
             def told() -> bytes:
-                return encode(
-                    outlooks(last.snapshot, last.plan, namespace, name, kind, problems, expected=expected)
-                )
+                return encode(told_of(last.snapshot, last.plan, namespace, name, kind, problems))
 
             return await in_thread(contained(told, ANSWER_WITHIN))
 

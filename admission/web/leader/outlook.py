@@ -3,7 +3,7 @@
 From the leader's memory.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -13,10 +13,12 @@ from admission.explain.explain import Explained, explain
 from admission.explain.takers import standing
 from admission.web.lists.expected import told_at
 from queues.plan import Plan, Reason
+from queues.quota.budgets import NO_HOURS, WARNED_AT, BudgetUse, hours_text, hundredths
+from queues.quota.queue import path_upwards
 from queues.read_api import bodies
 from queues.read_api.bodies import ExpectedStartBody, OutlookBody
 from queues.reason_codes import NEEDS_A_CHANGE
-from queues.text_format import rfc3339
+from queues.text_format import rfc3339, span
 from queues.workload import Workload, WorkloadKey
 
 #: A workload with seats that does not go on: what is known of it, and what is wrong.
@@ -34,9 +36,11 @@ def outlooks(
     problems: Sequence[Problem] = (),
     *,
     expected: Callable[[WorkloadKey], ExpectedStartBody | None] = lambda key: None,
+    budget_use: BudgetUse | None = None,
 ) -> tuple[OutlookBody, ...]:
     """Outlooks of the workloads of this name that are pending, run or have a problem, by kind; empty: there is none.
-    ``problems``: of workloads of this name. ``expected``: when a pending workload should start."""
+    ``problems``: of workloads of this name. ``expected``: when a pending workload should start. ``budget_use``: None
+    if no queue has a budget."""
     wrong = {workload.key: reason for workload, reason in problems}
     known = {workload.key: workload for workload, _ in problems}
     known |= {
@@ -60,9 +64,33 @@ def outlooks(
                     outlook,
                     standing=place,
                     expected=None if waits_for_people else _told(expected(key), snapshot.now),
+                    budgets=tuple(_budget_sentences(snapshot, workload, budget_use)),
                 )
             )
     return tuple(found)
+
+
+def _budget_sentences(snapshot: Snapshot, workload: Workload, use: BudgetUse | None) -> Iterator[str]:
+    """Budgets that are nearly used up, and those that the workload would pass with its run time if it started now."""
+    waits = workload.run_time is not None and workload.key in snapshot.pending
+    for queue in path_upwards(workload.queue, snapshot.queues.get):
+        if use is None or (budget := queue.budget) is None:
+            continue
+        for resource in sorted(budget.hours):
+            asked = workload.asks()[resource] * (workload.run_time or 0) if waits else 0
+            amount = budget.amount(resource)
+            used = use.hours.get(queue.name, {}).get(resource, NO_HOURS).until(snapshot.now)
+            if (percent := hundredths(used, amount)) >= WARNED_AT:
+                yield (
+                    f"Queue {queue.name} has used {percent} % of its {hours_text(resource, amount)} hours of {resource}"
+                    f" until {rfc3339(use.period.ends)}"
+                )
+            if 0 < amount - used < asked:
+                yield (
+                    f"In its run time of {span(workload.run_time or 0)} it takes {hours_text(resource, asked)} hours of"
+                    f" {resource}, more than the {hours_text(resource, amount - used)} left of the budget of queue"
+                    f" {queue.name}. It is admitted all the same"
+                )
 
 
 def _told(start: ExpectedStartBody | None, now: int) -> ExpectedStartBody | None:

@@ -27,6 +27,7 @@ from queues.api.types.volcano_job import Whole
 from queues.api.validation.violations import selector_violations
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.ledger_record import LedgerRecord
+from queues.quota.budgets import HOLD, HoursBudget
 from queues.quota.queue import RECOVER, ROOT, Limits, NodeRecoveryRules, ProvisioningRules
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue import QueuePolicy as DomainPolicy
@@ -271,6 +272,18 @@ class QueueLoan(Model):
     reason: Annotated[Text, Field(max_length=500)] = ""
 
 
+class QueueBudget(Model):
+    """What a queue and all below it may use in a time. Nothing is carried over."""
+
+    #: Hours by resource, such as ``nvidia.com/gpu: "1000"``; counted is each unit for each second that it is held.
+    hours: Annotated[Quantities, Field(min_length=1)]
+    #: A calendar month in the time zone that Muster is set to.
+    per: Literal["month"] = "month"
+    #: ``report``: that it is used up is only reported. ``hold``: nothing more is admitted until the month is over, and
+    #: what runs goes on.
+    when_spent: Literal["report", "hold"] = "report"
+
+
 class QueueSpec(OpenModel):
     """What an administrator grants to a queue."""
 
@@ -306,6 +319,8 @@ class QueueSpec(OpenModel):
     admission_checks: Annotated[
         tuple[Annotated[Text, Field(min_length=1, max_length=253)], ...], Field(max_length=MOST_CHECKS)
     ] = ()
+    #: What it and those below it may use in a month. Absent: as much as the queues above it may.
+    budget: QueueBudget | None = None
     #: What it lends to other queues until a time. A loan that has ended has no effect.
     loans: Annotated[tuple[QueueLoan, ...], Field(max_length=MOST_LOANS)] = ()
 
@@ -385,18 +400,20 @@ class QueueDocument(Model):
         spec, policy = self.spec, self.spec.policy
         broken: str | None = None
         limits, flavors, per_user = Limits(), {}, dict[str, int]()
+        budget: HoursBudget | None = None
         selector: tuple[Requirement, ...] | None = None
         try:
             selector = _requirements(spec.access.namespace_selector)
             limits = _limits(spec.guarantee.resource, spec.deserved, spec.capability)
             per_user = _amounts(spec.access.max_per_user)
+            budget = _budget(spec.budget)
             flavors = {
                 FlavorName(flavor.name): _limits(flavor.guarantee, flavor.deserved, flavor.capability)
                 for flavor in spec.flavors
             }
             if (broken := _problem_of_limits(spec)) is not None:
                 # However many there are, they cost no time.
-                limits, flavors, per_user = Limits(), {}, {}
+                limits, flavors, per_user, budget = Limits(), {}, {}, None
         except (InvalidQuantity, InvalidDocument) as error:
             broken = str(error)
         return DomainQueue(
@@ -422,6 +439,7 @@ class QueueDocument(Model):
             hold=None if policy.hold is None else policy.hold.reason,
             closed=self.metadata.name != ROOT and self.status.is_closed(),
             broken=broken,
+            budget=budget,
             max_gang=spec.access.max_gang,
             max_pending=spec.access.max_pending,
             max_pending_per_user=spec.access.max_pending_per_user,
@@ -450,6 +468,7 @@ def _problem_of_limits(spec: QueueSpec) -> str | None:
     """Why limits cannot be stored, by the names of their resources and their number; None if they can."""
     limits = [*((flavor.guarantee, flavor.deserved, flavor.capability) for flavor in spec.flavors)]
     plain = [spec.guarantee.resource, spec.deserved, spec.capability, spec.access.max_per_user]
+    plain += [] if spec.budget is None else [spec.budget.hours]
     every = [_nameable(each) for each in (*plain, *(each for of in limits for each in of))]
     if (count := sum(map(len, every))) > MOST_LIMITS:
         return f"spec: found {count} limits, expected at most {MOST_LIMITS}"
@@ -485,6 +504,12 @@ def _policy(spec: QueuePolicySpec) -> DomainPolicy:
         victim_cost=preemption.cost,
         flavors_by=choice.by,
     )
+
+
+def _budget(stated: QueueBudget | None) -> HoursBudget | None:
+    if stated is None:
+        return None
+    return HoursBudget(hours=_amounts(stated.hours), per=stated.per, holds=stated.when_spent == HOLD)
 
 
 def _node_recovery(health: HealthPolicy | None) -> NodeRecoveryRules:

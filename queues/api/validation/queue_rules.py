@@ -7,16 +7,24 @@ from itertools import combinations
 from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE
 from queues.api.reading.user_values import LONGEST_LABEL_VALUE, SUBDOMAIN
+from queues.api.resource_names import problem_of_limit
 from queues.api.types.queue import FlavorLimits, QueueDocument
 from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.loan_rules import loan_violations
-from queues.api.validation.violations import Violation, in_order, limit_violations, selector_violations
+from queues.api.validation.violations import (
+    Violation,
+    entry_path,
+    in_order,
+    limit_violations,
+    selector_violations,
+)
+from queues.errors import InvalidQuantity
 from queues.plugins.interface import PolicySort
 from queues.plugins.registry import known_policies, names_of
 from queues.quota.queue import MOST_LEVELS, ROOT, path_below_root
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue_policies import parameter_problems
-from queues.resources import Resources, show
+from queues.resources import Resources, amount, show
 from queues.text_format import counted
 from queues.workload import QueueName
 
@@ -42,6 +50,7 @@ def queue_violations(queue: QueueDocument, known: Known = NOTHING_KNOWN) -> list
             found.append(Violation(path, excerpt(flavor.name), expected, tolerable=True, missing=flavor.name))
         names.add(flavor.name)
     found += _access(queue)
+    found += _budget(queue)
     found += loan_violations(queue, queues)
     found += _provisioning(queue)
     found += _policies(queue)
@@ -128,6 +137,24 @@ def _access(queue: QueueDocument) -> Iterator[Violation]:
             yield Violation(
                 f"spec.access.admins[{index}]", excerpt(admin.document()), "either a user or a group"
             )
+
+
+def _budget(queue: QueueDocument) -> Iterator[Violation]:
+    hours = {} if queue.spec.budget is None else queue.spec.budget.hours
+    for name, text in hours.items():
+        path = entry_path("spec.budget.hours", name)
+        if problem := problem_of_limit(name):
+            yield Violation(path, *problem)
+            continue
+        try:
+            is_usable = amount(name, text) > 0
+        except InvalidQuantity:
+            is_usable = False
+        if not is_usable:
+            expected = (
+                'hours of it, more than 0, such as "1000" or "0.5"; policy.paused admits nothing at all'
+            )
+            yield Violation(path, excerpt(text), expected)
 
 
 def _provisioning(queue: QueueDocument) -> Iterator[Violation]:

@@ -7,17 +7,19 @@ all postings from the first one on.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import TextClause, bindparam, select, text
+from sqlalchemy import TextClause, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
 
+from queues.quota.budgets import HoursUsed
 from queues.quota.queue import ROOT
 from queues.read_api.bodies import WorkloadBody
 from queues.read_api.usage import UsageBody
@@ -26,7 +28,15 @@ from queues.resources import DEVICE_MARK, scale, show
 from queues.sql.read.rows import KindIn, Seen
 from queues.sql.read.world import seconds_of
 from queues.sql.statements import FLAG, MOMENT, NUMBER, TEXT, TEXTS, moment
-from queues.sql.tables import closed_admissions, history_starts, postings, queue_versions, queues
+from queues.sql.tables import (
+    closed_admissions,
+    history_starts,
+    postings,
+    queue_balances,
+    queue_versions,
+    queues,
+)
+from queues.workload import NO_FLAVOR, QueueName
 
 #: Evictions for other workloads.
 PREEMPTIONS: Final = (ReasonCode.PREEMPTED, ReasonCode.RECLAIMED, ReasonCode.CLEARED)
@@ -343,6 +353,51 @@ async def queue_parents(tx: AsyncConnection) -> dict[str, str | None]:
     for name, parent in await tx.execute(last):
         parents[name] = None if name == ROOT else parent or ROOT
     return parents
+
+
+_COUNTED: Final = func.any(bindparam("resources", type_=TEXTS))
+_OWN: Final = select(*queue_balances.c["queue", "resource", "own"]).where(
+    queue_balances.c.flavor == NO_FLAVOR, queue_balances.c.resource == _COUNTED, queue_balances.c.own != 0
+)
+#: Amounts that were taken in a period, times the seconds of it that had gone by then; negative: given back.
+_TAKEN_IN: Final = text("""
+    SELECT substr(CASE p.debit WHEN 'pool' THEN p.credit ELSE p.debit END, length('queue/') + 1) AS queue,
+           line.resource,
+           sum(CASE p.debit WHEN 'pool' THEN -1 ELSE 1 END * CAST(line.amount AS numeric)
+               * (CAST(extract(epoch FROM p.posted_at) AS bigint) - :begins)) AS units
+    FROM postings AS p, unnest(p.flavors, p.resources, p.amounts) AS line(flavor, resource, amount)
+    WHERE p.posted_at > :since AND p.posted_at <= :until AND p.kind <> 'carry' AND line.resource = ANY(:resources)
+    GROUP BY 1, 2
+""").bindparams(
+    bindparam("begins", type_=NUMBER),
+    bindparam("since", type_=MOMENT),
+    bindparam("until", type_=MOMENT),
+    bindparam("resources", type_=TEXTS),
+)
+#: Seconds of postings that one statement adds up.
+_STEP: Final = 86_400
+
+
+async def hours_used(
+    tx: AsyncConnection, begins: int, now: int, resources: Collection[str]
+) -> dict[QueueName, dict[str, HoursUsed]]:
+    """What each queue itself used of these resources since a period began, exact to the second.
+
+    Where the history of postings begins later, use is known from there on. ``tx`` is one snapshot of the database.
+    """
+    begins = max(begins, (await usage_history(tx)).postings)
+    found: defaultdict[QueueName, dict[str, HoursUsed]] = defaultdict(dict)
+    asked = {"resources": sorted(resources)}
+    for queue, resource, own in await tx.execute(_OWN, asked):
+        found[QueueName(queue)][resource] = HoursUsed(own * (now - begins), own, now)
+    # A step at a time, so that no statement takes long. What the clock of a leader before was ahead is in the last one.
+    ends = max(now, begins) + _STEP
+    for since in range(begins, ends, _STEP):
+        step = {"begins": begins, "since": moment(since), "until": moment(since + _STEP)}
+        for queue, resource, units in await tx.execute(_TAKEN_IN, asked | step):
+            before = found[QueueName(queue)].get(resource, HoursUsed(0, 0, now))
+            found[QueueName(queue)][resource] = before._replace(used=before.used - int(units))
+    return dict(found)
 
 
 _USED_KINDS: Final = text(

@@ -159,6 +159,7 @@ class _Leader:
             lambda: self.now,
             half_lives=lambda: frozenset({HALF_LIFE}),
             summed_up=lambda half_lives: None,
+            budgets_since=lambda now: None,
         )
 
     async def begin(self) -> None:

@@ -197,6 +197,7 @@ def _never(recording: Recording, workload: Life) -> bool:
 _Holds = Callable[[Recording, Life], bool]
 _TRUE_IF: Final[Mapping[str, _Holds]] = {
     "Behind": _is_behind,
+    "BudgetSpent": _states("budget.hours"),
     "GangTooLarge": _states("access.maxGang"),
     "MaxRunTime": _states("access.maxRunTime"),
     "NotAllowed": _states("access.namespaceSelector"),

@@ -69,6 +69,18 @@ def test_a_queue_of_which_the_capability_is_lowered_below_its_use(
         finish_all(sandbox, "train-")
 
 
+def test_a_queue_that_has_used_most_of_its_budget(
+    harness: CrashHarness, prometheus: PrometheusServer, muster: Replica
+) -> None:
+    with harness.sandbox("spends") as sandbox:
+        queue = sandbox.queues[0]
+        sandbox.merge("Queue", queue, {"spec": {"budget": {"hours": {"nvidia.com/gpu": "0.002"}}}})
+        sandbox.add(volcano_job(sandbox, "train", 2, 4))
+        told = prometheus.fires("MusterBudgetNearlySpent")
+        assert told["summary"].startswith(f"Queue {queue} has used ")
+        finish_all(sandbox, "train-")
+
+
 def test_a_gang_that_starves_though_its_queue_deserves_what_it_asks(
     harness: CrashHarness, prometheus: PrometheusServer, muster: Replica
 ) -> None:

@@ -241,7 +241,7 @@ def only_allowed_nodes(snapshot: Snapshot) -> None:
 
 def stopped_queues_admit_nothing(snapshot: Snapshot) -> None:
     """No workload is admitted into a queue that is paused, closed, wrong, unknown or not a leaf, or that its namespace
-    may not use, here or above."""
+    may not use, here or above. Where a budget is used up only pods of running gangs are replaced."""
     plan = plan_of(snapshot)
     for admit in plan.admits:
         queue: QueueName | None = admit.queue
@@ -254,9 +254,12 @@ def stopped_queues_admit_nothing(snapshot: Snapshot) -> None:
             each = snapshot.queues[queue]
             assert not each.paused
             assert not each.closed
+            seated = {one.workload for one in snapshot.admissions.values()}
+            seated |= {one.workload for one in snapshot.unbooked}
+            if each.spent is not None:
+                assert admit.workload in seated
+                assert not admit.elastic
             if each.hold is not None:
-                seated = {one.workload for one in snapshot.admissions.values()}
-                seated |= {one.workload for one in snapshot.unbooked}
                 assert admit.workload in seated or snapshot.pending[admit.workload].was_admitted
             labels = snapshot.namespaces.get(admit.namespace, {})
             assert all(labels.get(one.key) in one.values for one in each.namespace_selector or ())

@@ -42,12 +42,27 @@ async def equals_reloaded(ring: Ring) -> None:
         assert mine[part] == value, (
             f"{part} of the world, then as loaded afresh: {_differ(mine[part], value)}"
         )
+    if kept.budgets.use is not None and not kept.budgets.may_differ:
+        assert _hours(kept, now) == _hours(fresh, now)
     plan, anew = _plan(ring, kept, ring.cycle._decider.memo), _plan(ring, fresh, Memo())
     assert plan == anew
     assert news or now >= ring.cycle.next_look or not plan.changes_ledger(), (
         "there is news, and no turn for it"
     )
     kept.snapshot_is_stale = news
+
+
+def _hours(world: World, now: int) -> dict[str, dict[str, tuple[int, int]]]:
+    """What is used of budgets, and held."""
+    used = {} if world.budgets.use is None else world.budgets.use.hours
+    told = {
+        queue: {resource: (each.until(now), each.held) for resource, each in hours.items()}
+        for queue, hours in used.items()
+    }
+    return {
+        queue: {resource: each for resource, each in hours.items() if any(each)}
+        for queue, hours in told.items()
+    }
 
 
 def _remember_what_was_seen(kept: World, fresh: World) -> None:

@@ -1,4 +1,5 @@
-"""Use in a period, as one statement adds it up, is what all postings say, to the unit and second."""
+"""Use in a period, as one statement adds it up, is what all postings say, to the unit and second. So is what is used of
+budgets."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from queues.sql.read.usage import (
     UsageQuestion,
     UsageQueue,
     UsageViewer,
+    hours_used,
     usage,
     usage_history,
 )
@@ -210,6 +212,16 @@ async def check(harness: LedgerHarness, begins: int, ends: int, dropped: list[Po
             assert {each.resource: _units(each) for each in page.totals} == used_time(
                 kept, begins, ends, lambda each: each.resource
             )
+        now = max([begins, *(each.at for each in kept)])
+        hours = await hours_used(tx, begins, now, {each.resource for each in kept})
+    for later in (now, now + 100):
+        found_hours = {
+            (queue_name, resource): used
+            for queue_name, resources in hours.items()
+            for resource, each in resources.items()
+            if (used := each.until(later))
+        }
+        assert found_hours == used_time(kept, begins, later, lambda each: (each.queue, each.resource))
 
 
 def everything(*names: str) -> UsageViewer:

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
-from admission.cycle import Cycle, look_back, recall
+from admission.cycle import Cycle, look_back, read_budgets, recall
 from admission.facts.changes import Change
 from admission.facts.pods import PodPhase
 from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite
@@ -134,6 +134,8 @@ class Ring:
         world.drop_gone(rows.queues, rows.nodes)
         await recall(self.database, world)
         await look_back(self.database, world, self.cluster.now)
+        if (month := world.budgets.unread(self.cluster.now)) is not None:
+            await read_budgets(self.database, world, month, self.cluster.now)
         return world
 
     def refresh_world(self) -> None:

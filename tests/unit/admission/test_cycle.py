@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from queues.admissions import Admission, AdmissionState
 from queues.errors import DatabaseUnavailable
 from queues.plan import Evict, Plan, Reason
 from queues.quota.accounts import Account
+from queues.quota.budgets import HoursBudget, HoursUsed, Period
 from queues.quota.queue import Limits, Loan
 from queues.reason_codes import ReasonCode
 from queues.sql.leadership import Term
@@ -36,6 +38,8 @@ class Away:
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         self.asked += 1
         raise DatabaseUnavailable(reason="it is away")
+
+    snapshot = transaction
 
 
 async def nothing_to_save(*_: object, **__: object) -> bool:
@@ -152,3 +156,26 @@ async def test_the_end_of_a_loan_has_a_turn_of_its_own(monkeypatch: pytest.Monke
     cycle = cycle_over(known, Away())
     await cycle.turn()
     assert cycle.next_look == NOW + 7
+
+
+async def test_the_end_of_a_budget_and_the_begin_of_a_month_have_turns_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(intake, "save", nothing_to_save)
+    a = QueueName("a")
+    known = world([queue("a", budget=HoursBudget(hours={"cpu": 1}, holds=True))])
+    month = known.budgets.unread(NOW)
+    assert month is not None
+    cycle = cycle_over(known, Away())
+    for held, then in ((10, NOW + 7), (0, month.ends)):
+        known.budgets.begin(month, {a: {"cpu": HoursUsed(3600 - 70, held, NOW)}}, {}, NOW)
+        known.snapshot_is_stale = True
+        await cycle.turn()
+        assert cycle.next_look == then
+
+
+async def test_a_new_month_is_read_from_the_ledger_and_no_turn_decides_before() -> None:
+    known = world([queue("a", budget=HoursBudget(hours={"cpu": 1}))])
+    with pytest.raises(DatabaseUnavailable):
+        await cycle_over(known, Away()).turn()
+    assert known.budgets.unread(NOW) == Period.month_of(NOW, UTC)

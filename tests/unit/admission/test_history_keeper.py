@@ -33,6 +33,7 @@ class Kept:
     def __init__(self, harness: LedgerHarness, half_lives: frozenset[int] | None = frozenset()) -> None:
         self.now = NOW
         self.half_lives = half_lives
+        self.budgets_since: int | None = None
         self.summed_up: set[int] = set()
         self.keeper = HistoryKeeper(
             harness.muster,
@@ -41,6 +42,7 @@ class Kept:
             lambda: self.now,
             half_lives=lambda: self.half_lives,
             summed_up=self.summed_up.update,
+            budgets_since=lambda now: self.budgets_since,
         )
 
 
@@ -106,6 +108,20 @@ async def test_postings_are_dropped_only_when_they_are_summed_up(muster: Databas
     assert kept.summed_up == {HALF_LIFE}
     async with muster.transaction() as tx:
         assert await tx.scalar(text("SELECT count(*) FROM past_use_sums")) == 1
+
+
+async def test_postings_are_kept_as_long_as_a_budget_counts_them(muster: Database) -> None:
+    kept = Kept(await LedgerHarness.begin(muster, [queue("a")]))
+    await kept.keeper._make_partitions()
+    first = (await begins(muster))["postings"]
+    month, kept.now = kept.now, kept.now + 28 * DAY
+    kept.budgets_since = month
+    assert await kept.keeper.look()
+    dropped = (await begins(muster))["postings"]
+    assert first <= dropped <= datetime.fromtimestamp(month, UTC)
+    kept.budgets_since = None
+    assert await kept.keeper.look()
+    assert (await begins(muster))["postings"] > datetime.fromtimestamp(month, UTC)
 
 
 async def test_where_much_is_not_summed_up_present_use_counts_until_it_is(

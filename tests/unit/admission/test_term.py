@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from datetime import UTC
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -129,6 +130,7 @@ async def leading(
             patience=Timeouts(),
             dry_runs=True,
             retention=Retention(decisions=90, ended_work=90, postings=400),
+            budget_zone=UTC,
             turn_every=0.05,
             observe=lambda report: None,
             address="",

@@ -21,10 +21,11 @@ from admission.web.leader.outlook import outlooks
 from queues import kind_names
 from queues.admissions import AdmissionState, Seat
 from queues.plan import Evict, Reason
+from queues.quota.budgets import BudgetUse, HoursBudget, HoursUsed, Period, SpentBudget
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
-from queues.text_format import duration
+from queues.text_format import duration, rfc3339
 from queues.workload import (
     AdmissionId,
     NearRule,
@@ -336,6 +337,17 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             SuggestionKind.QUEUE,
             "another queue, or labels of namespace ml that queue a asks for: team=a",
         ),
+        (
+            job("it", "a"),
+            queue(
+                "a",
+                8,
+                budget=HoursBudget(hours={GPU: 1}),
+                spent=SpentBudget(resource=GPU, ends_on="2026-12-01"),
+            ),
+            SuggestionKind.QUEUE,
+            "a larger spec.budget.hours of queue a, another queue, or 2026-12-01, with a new budget",
+        ),
         (job("it", "none"), queue("a", 8), SuggestionKind.QUEUE, "another queue: there is none named none"),
         (
             job("it", "root"),
@@ -387,6 +399,30 @@ def test_nobody_is_explained_who_does_not_wait() -> None:
 
     assert explain(snapshot, plan, WorkloadKey(kind_names.JOB, "it")) is None
     assert explain(snapshot, plan, WorkloadKey(kind_names.JOB, "nobody")) is None
+
+
+def test_budgets_that_are_nearly_used_up_or_too_small_for_its_run_time_are_told() -> None:
+    top, day = QueueName("top"), 86_400
+    budget = HoursBudget(hours={GPU: 100_000, "cpu": 1000})
+    queues_ = [replace(queue("top", 8), budget=budget), replace(queue("a", 8), parent=top)]
+    snapshot = world(queues_, [(job("own", "a"), ["n0"])], [job("it", "a", gpus=4, run_time=7200)])
+    plan, _ = decide(snapshot, Memo())
+
+    def told_of(name: str, hours: int) -> tuple[str, ...]:
+        used = {top: {GPU: HoursUsed(hours * 3_600_000, 0, snapshot.now)}}
+        use = BudgetUse(Period(snapshot.now - day, snapshot.now + day), used)
+        (outlook,) = outlooks(snapshot, plan, "ml", name, None, budget_use=use)
+        return outlook.budgets
+
+    ends = rfc3339(snapshot.now + day)
+    nearly = f"Queue top has used 93 % of its 100 hours of {GPU} until {ends}"
+    long = (
+        f"In its run time of 2h it takes 8 hours of {GPU}, more than the 7 left of the budget of queue top. "
+    )
+    assert told_of("it", 79) == ()
+    assert told_of("it", 93) == (nearly, f"{long}It is admitted all the same")
+    assert told_of("own", 93) == (nearly,)
+    assert [len(told_of("it", hours)) for hours in (80, 92, 100)] == [1, 1, 1]
 
 
 def test_the_answer_has_quantities_and_is_found_by_name() -> None:

@@ -14,6 +14,7 @@ from admission.kube.webhook.validity import Validity
 from admission.metrics import LeaderFigures, Metrics, ProcessFigures
 from admission.turn_report import EvictionCost, Stage, TurnReport
 from admission.world.nodes import NodeHealth
+from queues.quota.budgets import BudgetUse, HoursBudget, Period
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
@@ -43,7 +44,12 @@ def everything() -> Metrics:
     queues = {
         **world().queues,
         lender: Queue(name=lender, parent=ROOT, limits=guaranteed),
-        borrower: Queue(name=borrower, parent=ROOT, limits=Limits(deserved={GPU: 2000})),
+        borrower: Queue(
+            name=borrower,
+            parent=ROOT,
+            limits=Limits(deserved={GPU: 2000}),
+            budget=HoursBudget(hours={GPU: 1000}),
+        ),
     }
     snapshot = replace(world(gang(61)), queues=queues)
     tree = tree_of(snapshot.queues, snapshot.nodes)
@@ -54,6 +60,7 @@ def everything() -> Metrics:
             serving=lambda: {"read": True},
             certificates=lambda: {("read", "serving"): Validity(begins=1.0, ends=2.0)},
             snapshot=lambda: snapshot,
+            budgets=lambda: BudgetUse(Period(0, 1), {borrower: {}}),
         ),
         leader=lambda: LeaderFigures(
             informers={"pods": InformerState(silent_seconds=1, lists=1, objects=1)},

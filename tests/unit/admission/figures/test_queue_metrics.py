@@ -10,6 +10,7 @@ from admission.engine.snapshot import Snapshot
 from admission.figures.gang_waits import GangWait
 from admission.figures.queue_metrics import WideMetrics
 from queues.quota.accounts import Account
+from queues.quota.budgets import BudgetUse, HoursBudget, HoursUsed, Period
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
@@ -73,6 +74,18 @@ def test_of_nodes_and_waits_the_last_turn_is_told() -> None:
     assert found["muster_gangs_starving,queue=a"] == 1
     assert found["muster_gang_wait_seconds_count,queue=a,size=8"] == 1
     assert found["muster_devices_fragmented"] == 0
+
+
+def test_use_of_a_budget_is_that_of_the_moment_at_which_it_is_asked_for() -> None:
+    budget = HoursBudget(hours={GPU: 1000})
+    snapshot = world()
+    queues = {name: replace(each, budget=budget) for name, each in snapshot.queues.items()}
+    snapshot = replace(snapshot, queues=queues)
+    hours = {A: {GPU: HoursUsed(900_000, 1000, snapshot.now - 900)}}
+    use = BudgetUse(Period(0, 2 * snapshot.now), hours)
+    metrics = WideMetrics(lambda: float(snapshot.now), lambda: snapshot, lambda: use)
+    metrics.note(state(snapshot), ())
+    assert samples(metrics.text())["muster_queue_budget_used_ratio,queue=a,resource=nvidia.com/gpu"] == 0.5
 
 
 def test_a_replica_that_lost_the_lead_keeps_its_counters_only() -> None:

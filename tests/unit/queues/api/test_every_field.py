@@ -82,7 +82,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
     },
     QueueDocument: {
         "queues/quota/effective_limits.py": "parent",
-        "queues/quota/tree.py": "weight capability reclaimable guarantee deserved flavors flavors.guarantee "
+        "queues/quota/tree.py": "budget weight capability reclaimable guarantee deserved flavors flavors.guarantee "
         "flavors.deserved flavors.capability policy policy.ageingPerHour policy.usageHalfLife "
         "policy.paused policy.hold policy.maxPriority policy.preemption.borrowWhilePreempting.maxPriority "
         "access.maxGang "
@@ -91,7 +91,8 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "queues/api/types/queue.py": "policy.preemption.cost policy.flavorChoice.by policy.parameters "
         "guarantee.resource flavors.name policy.flavorChoice policy.preemption "
         "policy.preemption.borrowWhilePreempting policy.starvation policy.health policy.health.recovery access "
-        "policy.provisioning policy.hold.reason admissionChecks",
+        "policy.provisioning policy.hold.reason admissionChecks budget.per budget.whenSpent",
+        "queues/quota/budgets.py": "budget.hours",
         "queues/quota/loans.py": "loans.to loans.flavor loans.until",
         # It checks what ``queues/api/quota/loans.py`` reads by key.
         "queues/api/validation/loan_rules.py": "loans loans.resources",

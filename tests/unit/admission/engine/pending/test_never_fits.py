@@ -271,7 +271,7 @@ def test_what_comes_after_other_work_fills_no_line_either_and_starts_once_it_may
     assert (reasons["x0"].code, reasons["x1"].message) == (waits.code, waits.message)
     assert [reasons[name].code for name in ("x2", "y2")] == [ReasonCode.PENDING_LIMIT] * 2
     assert reasons["x2"].message.startswith(
-        "queue q considers 2 waiting workloads that never fit or come after"
+        "queue q considers 2 waiting workloads that cannot be admitted as things are"
     )
 
     free = replace(after[0], obstacle=None)
