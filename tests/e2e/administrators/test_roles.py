@@ -233,6 +233,7 @@ TABLE: Final[dict[str, tuple[Act, str]]] = {
     "delete a queue of the tenant": (deletes(deep), "t p"),
     "delete a queue with queues below it": (deletes(inner), ""),
     "delete a queue of another tenant": (deletes(other), "p"),
+    "list nodes": (reads("Node", lambda _: ""), "v p"),
     "list reservations": (reads("Reservation", own), "v s t p"),
     "reserve for a queue of the tenant": (reserves(inner, 8), "t p"),
     "reserve for the tenant": (reserves(mine, 16), "t p"),
