@@ -22,6 +22,7 @@ from queues.plan import Evict, Plan, Reason
 from queues.quota.accounts import Account
 from queues.quota.budgets import HoursBudget, HoursUsed, Period
 from queues.quota.queue import Limits, Loan
+from queues.reason_advice import ADVICE, with_advice
 from queues.reason_codes import ReasonCode
 from queues.sql.leadership import Term
 from queues.workload import NO_FLAVOR, AdmissionId, QueueName
@@ -145,7 +146,7 @@ async def test_a_workload_that_the_scheduler_refused_waits_with_its_words(
 
     reason = WorldStatuses(known, None, {}).why_waiting(JOB)  # type: ignore[arg-type]
     assert reason is not None
-    assert reason.message == told.format(words)
+    assert reason.message == with_advice(told.format(words), ADVICE[ReasonCode.BACKOFF].owner)
 
 
 async def test_the_end_of_a_loan_has_a_turn_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

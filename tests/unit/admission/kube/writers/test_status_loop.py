@@ -131,8 +131,8 @@ async def test_each_object_is_told_its_expected_start_in_one_write(monkeypatch: 
         loop.reconcile([GOOD, GROUP], TurnReport(now=NOW))
         await eventually(lambda: not loop._dirty_workloads, "the second look")
         assert (len(api.told), len(api.events)) == (2, 2)
-        assert "no room; expected to start between " in api.told[1]
-        assert api.events[0] == "no room"
+        assert "; expected to start between " in api.told[1]
+        assert api.events[0].startswith("no room. ")
         assert api.events[1].startswith("expected to start between ")
         admitted = [(1, SimpleNamespace(workload=each, seats=(), queue=TEAM)) for each in (GOOD, GROUP)]
         applied: Any = SimpleNamespace(admitted=admitted, evicted=(), jobs=())
