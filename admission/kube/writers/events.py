@@ -5,8 +5,8 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from time import monotonic, time_ns
+from dataclasses import dataclass
+from time import time_ns
 from typing import Final, NoReturn
 
 from admission.kube.client.client import Client
@@ -15,6 +15,7 @@ from admission.reconcile.events import WAIT, WARN
 from admission.reconcile.status import Document, EventNote
 from queues.api.api_resources import EVENTS
 from queues.errors import ApiError, Fenced
+from queues.reason_codes import NEEDS_A_CHANGE
 from queues.text_format import rfc3339
 
 _log = logging.getLogger(__name__)
@@ -24,23 +25,11 @@ _log = logging.getLogger(__name__)
 BACKLOG: Final = 2000
 
 
-#: Seconds after the last reason of an object before one that it had earlier is written again. Doubled with each that
-#: follows soon after, up to so many: reasons that take turns for days cost little, and the last one is always written.
-AGAIN_AFTER: Final = 60.0
-_AGAIN_AT_MOST: Final = 16 * AGAIN_AFTER
-#: Seconds between two looks at which of them are due: there may be as many as workloads that wait.
-_HELD_EVERY: Final = 5.0
-
-
-@dataclass(slots=True)
-class _Reason:
-    """The reason for waiting that an object was given last."""
-
-    told_as: str
-    #: Second at which it was written.
-    at: float
-    #: Seconds until an earlier one may be written again.
-    pause: float = AGAIN_AFTER
+#: Seconds that a workload waits before its first reason is written, unless it needs a change of its owner or others:
+#: most that wait wait for less.
+FIRST_AFTER: Final = 2.0
+#: Seconds between two looks at which first reasons are due.
+_LOOK_EVERY: Final = 0.25
 
 
 @dataclass(slots=True)
@@ -50,15 +39,15 @@ class _Told:
     #: Codes: Admitted or Evicted, then reasons for waiting and warnings since then. Codes of another object that
     #: belongs to this workload have the kind of that object before them.
     codes: tuple[str, ...] = ()
-    #: uid of each of the objects → its reason.
-    reasons: dict[str, _Reason] = field(default_factory=dict)
+    #: A reason for waiting is among them.
+    has_waited: bool = False
 
 
 class EventWriter:
     """Writes events about objects.
 
-    A reason for waiting is written when it is new since the workload was admitted or evicted. One that comes back is
-    written again, later: reasons may take turns with every turn. Each warning is written once.
+    A reason for waiting is written when it is new since the workload was admitted or evicted, and not when it comes
+    back: reasons may take turns with every turn. Each warning is written once.
     """
 
     def __init__(
@@ -77,9 +66,8 @@ class EventWriter:
         #: By uid of the workload, the oldest first.
         self._written: OrderedDict[str, _Told] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], tuple[EventNote, int]] = OrderedDict()
-        #: uid of the workload → uid of the object → reason that came back and is not written again yet, since (ns).
+        #: uid of the workload → uid of the object → first reason, which is not due yet, since (ns). The oldest first.
         self._held: dict[str, dict[str, tuple[EventNote, int]]] = {}
-        self._look_at_held = 0.0
         self._queued = asyncio.Event()
 
     def tell(self, note: EventNote, *, shown: bool = False) -> None:
@@ -103,48 +91,44 @@ class EventWriter:
 
     def _tell_waiting(self, note: EventNote, told: _Told) -> None:
         """A reason for waiting, or a warning."""
-        uid, ref, code = _workload(note), note.ref.uid, _code(note)
-        last = told.reasons.get(ref)
-        if code not in told.codes:
-            told.codes = (*told.codes, code)
-            self._note_written(uid, told)
-            if note.action == WAIT:
-                self._held.get(uid, {}).pop(ref, None)
-                told.reasons[ref] = _Reason(code, monotonic(), AGAIN_AFTER if last is None else last.pause)
-            self._queue(note, code)
-        elif note.action == WAIT and last is not None and last.told_as == code:
-            self._held.get(uid, {}).pop(ref, None)
-        elif note.action == WAIT:
+        uid, ref, is_reason = _workload(note), note.ref.uid, note.action == WAIT
+        if is_reason and not (told.has_waited or _needs_a_change(note)):
             held = self._held.setdefault(uid, {})
-            same = ref in held and _code(held[ref][0]) == code
-            held[ref] = (note, held[ref][1] if same else time_ns())
+            held[ref] = (note, held[ref][1] if ref in held else time_ns())
             self._queued.set()
+            return
+        if is_reason and uid in self._held:
+            self._held[uid].pop(ref, None)
+        self._tell_new(note, told)
+
+    def _tell_new(self, note: EventNote, told: _Told, at: int | None = None) -> None:
+        uid, code = _workload(note), _code(note)
+        if code in told.codes:
+            return
+        told.codes = (*told.codes, code)
+        told.has_waited |= note.action == WAIT
+        self._note_written(uid, told)
+        self._queue(note, code, at)
 
     def _queue(self, note: EventNote, what: str, at: int | None = None) -> None:
         self._waiting[note.ref.uid, what] = (note, time_ns() if at is None else at)
+        if _needs_a_change(note):
+            self._waiting.move_to_end((note.ref.uid, what), last=False)
         if len(self._waiting) > BACKLOG:
             self._waiting.popitem(last=False)
         self._queued.set()
 
     def _queue_held(self) -> None:
-        """Queue the reasons that came back and are due, as many as there is room for."""
-        now = monotonic()
-        if now < self._look_at_held:
-            return
-        self._look_at_held = now + _HELD_EVERY
-        for uid, held in list(self._held.items()):
+        """Queue the first reasons that are due."""
+        due = time_ns() - int(FIRST_AFTER * 1e9)
+        while self._held:
+            uid, held = next(iter(self._held.items()))
+            if any(since > due for _, since in held.values()):
+                return
+            del self._held[uid]
             told = self._written.get(uid) or _Told()
-            for ref, (note, since) in list(held.items()):
-                last = told.reasons.get(ref, _Reason("", -_AGAIN_AT_MOST))
-                if now < last.at + last.pause or len(self._waiting) >= BACKLOG:
-                    continue
-                del held[ref]
-                is_often = now < last.at + 2 * last.pause
-                pause = min(2 * last.pause, _AGAIN_AT_MOST) if is_often else AGAIN_AFTER
-                told.reasons[ref] = _Reason(_code(note), now, pause)
-                self._queue(note, _code(note), since)
-            if not held:
-                del self._held[uid]
+            for note, since in held.values():
+                self._tell_new(note, told, since)
 
     def _note_written(self, uid: str, told: _Told) -> None:
         self._written[uid] = told
@@ -162,7 +146,7 @@ class EventWriter:
         """Write queued events. Raises Fenced."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._queued.wait(), _HELD_EVERY if self._held else None)
+                await asyncio.wait_for(self._queued.wait(), _LOOK_EVERY if self._held else None)
             self._queued.clear()
             self._queue_held()
             while self._waiting:
@@ -176,10 +160,10 @@ class EventWriter:
                     _log.info("event not written", extra={"object": note.ref.path, "why": str(error)})
 
     async def _let_pods_go_first(self) -> None:
-        """While pods are being released, only events that are overdue are written."""
+        """While pods are being released, only events that are overdue are written, and those that need a change."""
         while self._busy():
-            _, at = next(iter(self._waiting.values()))
-            if time_ns() - at > HOLD * 1e9:
+            note, at = next(iter(self._waiting.values()))
+            if time_ns() - at > HOLD * 1e9 or _needs_a_change(note):
                 return
             await asyncio.sleep(BUSY_LOOK)
 
@@ -187,6 +171,11 @@ class EventWriter:
 def _workload(note: EventNote) -> str:
     """The uid of the workload that an event counts for."""
     return note.told_with or note.ref.uid
+
+
+def _needs_a_change(note: EventNote) -> bool:
+    """Whether it is the reason of a workload that does not start by itself."""
+    return note.action == WAIT and (note.code or note.reason) in NEEDS_A_CHANGE
 
 
 def _code(note: EventNote) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admission.facts.workloads import WorkloadFact
+from admission.kube.writers import events as writers
 from admission.kube.writers.events import EventWriter
 from admission.reconcile.status import EventNote
 from admission.reconcile.world_status import WorldStatuses
@@ -91,13 +92,17 @@ def test_the_next_leader_does_not_repeat_what_the_podgroup_says(said: tuple[str,
     assert [each for _, each in notes(waiting(volcano_job(1), group_of_a_job(told=said)))] == [shown]
 
 
-async def test_the_same_waiting_is_one_write_and_another_reason_is_one_more() -> None:
+async def test_the_same_waiting_is_one_write_and_another_reason_is_one_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writers, "FIRST_AFTER", 0.0)
     events = EventWriter(None, lambda: None, instance="me")  # type: ignore[arg-type]
 
     def tell(reason: Reason) -> int:
         known = waiting(volcano_job(2), group_of_a_job(), reason=reason)
         for note, shown in notes(known):
             events.tell(note, shown=shown)
+        events._queue_held()
         return sum(note.reason == "Unschedulable" for note, _ in events._waiting.values())
 
     more = replace(NO_FIT, message="no room, other numbers")

@@ -1,4 +1,3 @@
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +39,7 @@ from queues.workload import QueueName
 from tests.builders.operator_resources import JOB_SETS
 from tests.builders.volcano_jobs import UID, job, pod
 from tests.tables import with_rows
-from tests.waiting import eventually
+from tests.waiting import eventually, in_background
 
 GROUP = ObjectRef(resource=POD_GROUPS, namespace="team-a", name="g", uid="u1")
 LIMIT = Reason(code="QueueLimit", message="needs 32 nvidia.com/gpu, queue has 12 of 64 free")
@@ -350,7 +349,7 @@ class Told:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(events, "monotonic", lambda: self.now)
+        monkeypatch.setattr(events, "time_ns", lambda: int(self.now * 1e9))
         self.writer = event_writer()
 
     def tell(self, reason: str, action: str = WAIT) -> list[str]:
@@ -372,51 +371,42 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     return Told(monkeypatch)
 
 
-async def test_reasons_that_take_turns_are_told_at_once_when_they_are_new(told: Told) -> None:
-    assert [told.tell("QueueLimit"), told.tell("NoFit")] == [["QueueLimit"], ["NoFit"]]
-    assert [told.tell("QueueLimit"), told.tell("NoFit")] == [[], []]
+async def test_a_reason_is_told_once_after_two_seconds_of_waiting_and_others_when_they_are_new(
+    told: Told,
+) -> None:
+    assert [told.tell("QueueLimit"), told.look(1.9), told.tell("NoFit"), told.look(0.2)] == [
+        [],
+        [],
+        [],
+        ["NoFit"],
+    ]
+    assert [told.tell("QueueLimit"), told.tell("NoFit")] == [["QueueLimit"], []], "the second is told at once"
+    assert [told.tell("QueueLimit"), told.look(3600)] == [[], []], "one event for each code"
     assert told.tell("Admitted", "Admit") == ["Admitted"]
     assert told.tell("Admitted", "Admit") == []
-    assert told.tell("QueueLimit") == ["QueueLimit"]
+    assert [told.tell("QueueLimit"), told.look(2)] == [[], ["QueueLimit"]], (
+        "further members wait, or it was evicted"
+    )
     assert told.tell("Admitted", "Admit") == ["Admitted"], "further members were admitted after waiting"
 
 
-async def test_a_reason_that_came_back_is_told_again_a_minute_after_the_other(told: Told) -> None:
-    """A queue that is paused, resumed, and paused again: the last event says what holds now."""
-    told.tell("QueueLimit")
-    told.tell("QueuePaused")
+@pytest.mark.parametrize("code", ["NeverFits", "NotAllowed", "UnknownQueue"])
+async def test_what_needs_a_change_is_told_at_once_and_before_others(told: Told, code: str) -> None:
+    assert told.tell(code) == [code]
+    told.writer.tell(EventNote(ref=QUEUE, reason="Other", message="", action="Act"))
+    told.writer.tell(EventNote(ref=replace(GROUP, uid="u2"), reason=code, message="", action=WAIT))
+    assert told.look() == [code, "Other"]
+
+
+async def test_who_is_admitted_within_two_seconds_is_not_told_of_waiting(told: Told) -> None:
     assert told.tell("QueueLimit") == []
-    assert [told.look(59), told.look(6), told.look(3600)] == [[], ["QueueLimit"], []]
-    assert told.tell("QueuePaused") == []
-    assert told.look(6) == ["QueuePaused"], "the last one was long ago"
-
-
-async def test_reasons_that_go_on_taking_turns_are_told_ever_more_rarely_and_the_last_one_in_the_end(
-    told: Told,
-) -> None:
-    count = 0
-    for turn in range(8640):
-        told.tell(("QueueLimit", "NoFit")[turn % 2])
-        count += len(told.look(5)) + len(told.look(5))
-    assert count < 100, "events of one object in a day"
-    told.tell("QueueLimit")
-    assert told.look(960) in (["QueueLimit"], [])
-    last = told.writer._written[GROUP.uid].reasons[GROUP.uid].told_as
-    assert last == "QueueLimit"
-
-
-async def test_a_reason_that_came_back_is_not_told_again_after_an_admission(told: Told) -> None:
-    for reason in ("QueueLimit", "NoFit", "QueueLimit"):
-        told.tell(reason)
-    told.tell("Admitted", "Admit")
+    assert told.tell("Admitted", "Admit") == ["Admitted"]
     assert told.look(3600) == []
 
 
-async def test_a_reason_that_came_back_is_written_though_nothing_else_happens(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(events, "AGAIN_AFTER", 0.1)
-    monkeypatch.setattr(events, "_HELD_EVERY", 0.01)
+async def test_a_first_reason_is_written_though_nothing_else_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "FIRST_AFTER", 0.05)
+    monkeypatch.setattr(events, "_LOOK_EVERY", 0.01)
     written: list[str] = []
 
     class Api:
@@ -424,14 +414,10 @@ async def test_a_reason_that_came_back_is_written_though_nothing_else_happens(
             written.append(body["reason"])
 
     writer = event_writer(Api())
-    task = asyncio.create_task(writer.run())
-    try:
-        for reason in ("QueueLimit", "QueuePaused", "QueueLimit"):
-            writer.tell(EventNote(ref=GROUP, reason=reason, message="", action=WAIT))
-        await eventually(lambda: written == ["QueueLimit", "QueuePaused", "QueueLimit"], "all three events")
-        assert writer._held == {}
-    finally:
-        task.cancel()
+    async with in_background(writer.run()):
+        writer.tell(EventNote(ref=GROUP, reason="QueueLimit", message="", action=WAIT))
+        await eventually(lambda: written == ["QueueLimit"], "the event")
+    assert writer._held == {}
 
 
 async def test_what_happens_again_is_told_again_where_each_time_counts() -> None:
@@ -448,7 +434,8 @@ async def test_what_an_earlier_leader_told_last_is_told_again_only_after_somethi
     assert not events._waiting
     events.tell(EventNote(ref=GROUP, reason="Admitted", message="", action="Admit"))
     events.tell(waits, shown=True)
-    assert [reason for _, reason in events._waiting] == ["Admitted", "QueueLimit"]
+    assert [reason for _, reason in events._waiting] == ["Admitted"]
+    assert list(events._held) == [GROUP.uid]
 
 
 async def test_a_start_is_told_each_time_and_has_no_reason_told_again() -> None:
