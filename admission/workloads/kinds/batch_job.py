@@ -14,10 +14,18 @@ import msgspec
 from admission.decode.fields import condition, is_true, one, seconds
 from admission.decode.ignored_values import ignored_in_job
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import annotation_in, by_pod_set, directed_by, existing_paths, pod_set_of
+from admission.decode.pod_templates import (
+    TemplatePods,
+    annotation_in,
+    by_pod_set,
+    directed_by,
+    existing_paths,
+    pod_set_of,
+)
 from admission.decode.template_trials import template_digest
 from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
 from admission.facts.devices import PodResourceClaim
+from admission.facts.pods import Conduct
 from admission.facts.workloads import (
     ADMITTED,
     NO_CONDITION,
@@ -161,15 +169,14 @@ def job_fact(job: WireJob) -> WorkloadFact:
         indexed=indexed,
         directed=directed_by(template),
         revision=one(JobRevision(meta.generation, existing_paths(template))),
-        conduct=conduct_of(
-            meta.annotations,
-            meta.labels,
-            spec.active_deadline_seconds,
-            said.image,
-            (*said.ignored, *ignored_in_job(meta.annotations)),
-        ),
+        conduct=_conduct(job, said),
     )
     return of_possible_size(fact, "spec.parallelism")
+
+
+def _conduct(job: WireJob, said: TemplatePods) -> Conduct:
+    meta, ignored = job.metadata, (*said.ignored, *ignored_in_job(job.metadata.annotations))
+    return conduct_of(meta.annotations, meta.labels, job.spec.active_deadline_seconds, said.image, ignored)
 
 
 def _queue_named(meta: WireMetadata) -> str | None:

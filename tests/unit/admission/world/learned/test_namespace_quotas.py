@@ -78,7 +78,7 @@ def test_gangs_of_one_plan_do_not_count_on_the_same_room() -> None:
     obstacle = known.states[OTHER].workload.obstacle
     assert obstacle.message.startswith(
         "ResourceQuota team of namespace ns: found room for 2 pods (6 hard, 0 used, 4 for pods that are about to be "
-        "made), expected 4 for the pods that have to start together; "
+        "made), expected 4 for the pods that have to start together"
     )
 
 
