@@ -12,6 +12,8 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 
+import click
+
 from admission.cli.command_line import finish
 from admission.cli.kubectl_muster import kubectl_muster as program
 from deploy.local.cluster import LocalCluster
@@ -129,11 +131,22 @@ def stop_muster(stack: Stack, replica: Replica) -> None:
 
 def plugin(kubeconfig: Path, *words: str | Path) -> "subprocess.CompletedProcess[str]":
     """What ``kubectl muster`` leads to. It runs in this process, for to start one takes longer than most answers."""
-    line = [*map(str, words), "--kubeconfig", str(kubeconfig)]
+    line = [*map(str, words), "--kubeconfig", str(kubeconfig), *_patience(list(map(str, words)))]
     out, complaints = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(complaints):
         code = finish(program, "kubectl muster", line)
     return subprocess.CompletedProcess(line, code, out.getvalue(), complaints.getvalue())
+
+
+def _patience(words: list[str]) -> list[str]:
+    """The option by which a command waits for its answer as long as a test does, if it asks Muster."""
+    command: click.Command = program
+    for word in words:
+        if not isinstance(command, click.Group):
+            break
+        command = command.get_command(click.Context(command), word) or click.Command("none")
+    is_asking = any(option.name == "timeout" for option in command.params)
+    return ["--timeout", str(LIMIT)] if is_asking and "--timeout" not in words else []
 
 
 def kubectl_muster(stack: Stack, *words: str | Path) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy.local.client import LocalClient
 from deploy.local.stack import Stack
 from queues.api.api_resources import CRDS
 from tests.builders.added_kinds import WIDGET, definition
@@ -16,6 +17,7 @@ from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import bare_pod, template
 from tests.e2e.support.operators import Operator, Template
 from tests.e2e.support.sandbox import Sandbox
+from tests.waiting import until
 
 
 def widget(sandbox: Sandbox, name: str, queue: str) -> Document:
@@ -50,6 +52,11 @@ def added(whole_stack: Stack, tmp_path: Path) -> Iterator[list[str | Path]]:
     yield arguments
     with whole_stack.cluster.client() as api:
         api.delete(CRDS.path(name="widgets.example.com"))
+        until(lambda: "widgets.example.com" not in _definitions(api), "the definition to go")
+
+
+def _definitions(api: LocalClient) -> set[str]:
+    return {each["metadata"]["name"] for each in api.get(CRDS.path())["items"]}
 
 
 def test_a_kind_is_added_waits_runs_loses_a_node_is_evicted_ends_and_is_removed(

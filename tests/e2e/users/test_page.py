@@ -83,7 +83,7 @@ def test_a_member_of_a_team_sees_the_team_s_work_and_nothing_else(sandbox: Sandb
         assert f"/workloads?namespace={sandbox.name}" in missing
 
     with page(sandbox.stack.cluster.kubeconfig) as shown:
-        assert "8 used, no limit" in shown("queues")
+        assert f"{sandbox.queues[0]}: 8 used" in shown("queues")
         assert f"{node}: 8 GPUs, 8 held, 0 free, 0 unhealthy, Ready" in shown("nodes")
 
 
