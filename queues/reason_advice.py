@@ -57,7 +57,9 @@ ADVICE: Final[Mapping[ReasonCode, Advice]] = {
         "correct the plug-in, or have the built-in one serve meanwhile: policy.onPluginFailure: default",
     ),
     ReasonCode.QUEUE_ON_HOLD: Advice(_OTHER_QUEUE, "end the hold: kubectl muster queue unhold QUEUE"),
-    ReasonCode.BUDGET_SPENT: Advice(administrator="raise spec.budget.hours of the queue"),
+    ReasonCode.BUDGET_SPENT: Advice(
+        "Wait until then, or name a queue that has budget left", "raise spec.budget.hours of the queue"
+    ),
     ReasonCode.QUEUE_CLOSED: Advice("Name another queue", "open it: kubectl muster queue open QUEUE"),
     ReasonCode.UNKNOWN_QUEUE: Advice(
         "Name a queue that exists", "create it: kubectl muster queue create QUEUE"

@@ -226,8 +226,8 @@ def budget_spent(queue: QueueName, spent: BudgetOnPath) -> Reason:
     resource, day = spent.spent.resource, spent.spent.ends_on
     hours = hours_text(resource, spent.budget.amount(resource))
     message = (
-        f"queue {queue} has used up its budget of {hours} hours of {resource} for this {spent.budget.per}{at}; it "
-        f"admits again on {day}, or when the budget is raised. A queue with budget left may admit it now"
+        f"queue {queue} has used up its budget of {hours} hours of {resource} for this {spent.budget.per}{at}; the "
+        f"next one begins on {day}"
     )
     facts = {"by": spent.queue, "resource": resource, "hours": hours, "day": day}
     return _reason(ReasonCode.BUDGET_SPENT, message, queue=queue, **facts)

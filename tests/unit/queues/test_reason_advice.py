@@ -30,7 +30,6 @@ SAYS_IT_ITSELF: Final = {
     ReasonCode.DEPENDENCY_FAILED,
     ReasonCode.DEPENDENCY_MISSING,
     ReasonCode.DEPENDENCY_CYCLE,
-    ReasonCode.BUDGET_SPENT,
     ReasonCode.RESERVED,
     ReasonCode.MAX_RUN_TIME,
     ReasonCode.RUN_TIME_TOO_LONG,
