@@ -1,6 +1,6 @@
 """Kinds that Muster does not read, but whose pods wait if they, or the template of their pods, name a queue."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -25,15 +25,19 @@ from queues.api.model import excerpt
 from queues.api.reading.user_values import number
 from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.validation.job_rules import queue_reference_violations
+from queues.api.validation.known import Known
 from queues.api.validation.pod_fields import template_problems
+from queues.api.validation.pod_rules import template_violations
 from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
 from queues.api.validation.scheduler_fields import reported_violations
-from queues.api.validation.size_rules import EqualPods, pods_of
+from queues.api.validation.size_rules import EqualPods, job_pods, pods_of
 from queues.api.validation.validation import waiting_violations
 from queues.api.workload_kinds import PASSING_KINDS
 from queues.json_values import list_at, mapping_at, text_at, value_at
+from queues.quota.queue import Queue, path_upwards
 from queues.resources import Resources
 from queues.text_format import counted
+from queues.workload import QueueName
 
 _JOB_TEMPLATE: Final = "spec.jobTemplate"
 #: Where the pod templates of each kind are.
@@ -63,10 +67,16 @@ def owner_findings(subject: Subject, kind: ApiResource, definitions: Definitions
     claims = list_at(document, *_CLAIMS.get(kind, "spec.volumeClaimTemplates").split("."))
     volumes = [name for claim in claims if (name := text_at(claim, "metadata", "name"))]
     paths = [path for path in _TEMPLATES[kind] if isinstance(_at(document, path), Mapping)]
-    for path in paths:
-        for problem in template_problems(_at(document, path), path, volumes):
-            yield subject.finding_of(problem)
-    yield from _waiting(subject, definitions, kind, (paths or _TEMPLATES[kind])[0])
+    problems = [
+        subject.finding_of(problem)
+        for path in paths
+        for problem in template_problems(_at(document, path), path, volumes)
+    ]
+    yield from problems
+    told = {problem.path for problem in problems}
+    for finding in _waiting(subject, definitions, kind, (paths or _TEMPLATES[kind])[0]):
+        if finding.path not in told:
+            yield finding
 
 
 def _waiting(subject: Subject, definitions: Definitions, kind: ApiResource, path: str) -> Iterator[Finding]:
@@ -86,20 +96,21 @@ def _waiting(subject: Subject, definitions: Definitions, kind: ApiResource, path
         found = f"PodGroup {excerpt(group)}: the pods wait with it"
         yield subject.finding("note", f"{path}.metadata.annotations", found, "")
     elif queue:
-        yield from _in_queue(subject, definitions, place, queue, _start(document, kind, place))
+        above = list(path_upwards(QueueName(queue), definitions.queues.get))
+        sets = _pods_of_owner(document, kind, above)
+        yield from _in_queue(subject, definitions, place, queue, _start(document, kind, place, sets))
         if kind == LEADER_WORKER_SETS and _at(template, "spec.schedulerName") == names.VOLCANO_SCHEDULER:
             yield from _group_of_provider(subject, queue)
-        sets = _pods_of_owner(document, kind)
         together = sum(pods.minimum for pods in sets)
         known = definitions.known_to(document)
         for each in waiting_violations(queue, subject.namespace, sets, together, known):
             yield subject.finding_of(each)
-        yield from _against_rules(document, kind, subject)
+        yield from _against_rules(document, kind, subject, known)
         if kind == DEPLOYMENTS:
             yield from _stuck_update(subject)
         yield from _unreadable_size(subject)
     elif _at(template, "spec.schedulerName") == names.VOLCANO_SCHEDULER:
-        start = _start(document, kind, place)
+        start = _start(document, kind, place, _pods_of_owner(document, kind, ()))
         found = f"'volcano' and no queue: {start}, in the namespace's queue or in default"
         yield subject.finding("note", f"{path}.spec.schedulerName", found, "")
     else:
@@ -107,18 +118,14 @@ def _waiting(subject: Subject, definitions: Definitions, kind: ApiResource, path
         yield subject.finding("note", f"{path}.metadata", "pods that name no queue", expected)
 
 
-def _pods_of_owner(document: Mapping[str, Any], kind: ApiResource) -> list[EqualPods]:
-    """The pods that start together of an owner: of a CronJob those of one Job."""
+def _pods_of_owner(document: Mapping[str, Any], kind: ApiResource, path: Sequence[Queue]) -> list[EqualPods]:
+    """The pods that start together of an owner: of a CronJob those of one Job. ``path``: its queue and those above."""
     with suppress(ValidationError):
         if kind == CRON_JOBS:
             metadata, spec = (_at(document, f"{_JOB_TEMPLATE}.{part}") or {} for part in ("metadata", "spec"))
-            sets, _ = pods_of(BatchJob.parse({"metadata": metadata, "spec": spec}))
-            return [
-                each._replace(
-                    path=f"{_JOB_TEMPLATE}.{each.path}", template=f"{_JOB_TEMPLATE}.{each.template}"
-                )
-                for each in sets
-            ]
+            pods, _ = job_pods(BatchJob.parse({"metadata": metadata, "spec": spec}), path)
+            at, template = (f"{_JOB_TEMPLATE}.{field}" for field in (pods.path, pods.template))
+            return [pods._replace(path=at, template=template)]
         if kind == LEADER_WORKER_SETS:
             worker, leader = _TEMPLATES[kind]
             size = _at(document, "spec.leaderWorkerTemplate.size")
@@ -185,18 +192,25 @@ def _pods_of(value: Any, replicas: int, *, rounded_up: bool = False) -> int | No
     return -(-replicas * percent // 100) if rounded_up else replicas * percent // 100
 
 
-def _against_rules(document: Mapping[str, Any], kind: ApiResource, subject: Subject) -> Iterator[Finding]:
-    """What the rules for work in queues refuse of the templates: their pods would be refused."""
+def _against_rules(
+    document: Mapping[str, Any], kind: ApiResource, subject: Subject, known: Known
+) -> Iterator[Finding]:
+    """What the API server, and the rules for work in queues, refuse of the templates: their pods would be refused."""
     for path in _TEMPLATES[kind]:
-        for found in template_violations_in_queue(_at(document, path), path):
+        template = _at(document, path)
+        if not isinstance(template, Mapping):
+            continue
+        for found in (
+            *template_violations(template, path, subject.namespace, known.levels),
+            *template_violations_in_queue(template, path),
+            *reported_violations(template.get("spec"), f"{path}.spec"),
+        ):
             if found.expected != ONLY_MUSTER:  # own_names reports these
                 yield subject.finding_of(found)
-        for found in reported_violations(_at(document, f"{path}.spec"), f"{path}.spec"):
-            yield subject.finding_of(found)
 
 
-def _start(document: Mapping[str, Any], kind: ApiResource, place: str) -> str:
-    """What starts together."""
+def _start(document: Mapping[str, Any], kind: ApiResource, place: str, sets: Sequence[EqualPods]) -> str:
+    """What starts together. ``sets``: as of ``_pods_of_owner``."""
     if kind == LEADER_WORKER_SETS:
         if (_at(document, "metadata.annotations") or {}).get(names.LWS_EXCLUSIVE_TOPOLOGY):
             return (
@@ -205,11 +219,25 @@ def _start(document: Mapping[str, Any], kind: ApiResource, place: str) -> str:
             )
         return "each leader waits together with its workers"
     if kind == CRON_JOBS and not place.startswith("spec.jobTemplate.spec"):
-        return "each of its Jobs waits as a gang"
+        return _start_of_jobs(sets)
     size = _min_member(document)
     if size is not None and size > 1:
         return f"{size} of its pods wait as a gang"
     return "each of its pods waits alone, not as a gang"
+
+
+def _start_of_jobs(sets: Sequence[EqualPods]) -> str:
+    """What starts together of each Job of a CronJob. Empty: its pods cannot be read."""
+    pods, least = (sets[0].pods, sets[0].minimum) if sets else (1, 1)
+    if pods <= 1:
+        return "each of its Jobs waits"
+    if least <= 1:
+        return "each pod of its Jobs waits alone, not as a gang"
+    return (
+        "each of its Jobs waits as a gang"
+        if least == pods
+        else f"{least} pods of each of its Jobs wait as a gang"
+    )
 
 
 def _unreadable_size(subject: Subject) -> Iterator[Finding]:

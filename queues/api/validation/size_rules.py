@@ -20,7 +20,7 @@ from queues.api.validation.violations import Violation
 from queues.errors import InvalidQuantity
 from queues.flavor_growth import FlavorGrowth, growth_of, short_of
 from queues.json_values import value_at
-from queues.quota.queue import Queue, provisioning_rules
+from queues.quota.queue import ARRAY, Queue, jobs_policy, provisioning_rules
 from queues.resources import NOTHING, PODS, Resources, request, show, total
 from queues.workload import FlavorName, QueueName
 
@@ -215,11 +215,17 @@ def pods_of(document: Any) -> tuple[list[EqualPods], int]:
     return [], 0
 
 
-def whole_by_default(job: BatchJob) -> bool:
-    """Whether nothing says that the pods of a Job start together but the default: no annotation, and no names of their
-    own in a Service. Then its queue may say otherwise (``policy.jobs``)."""
+def job_pods(job: BatchJob, path: Sequence[Queue]) -> tuple[EqualPods, bool]:
+    """The pods of a Job in a queue, and whether nothing but the default says that they start together.
+
+    Without an annotation, and without names of their own in a Service, the queue decides (``policy.jobs``). ``path``:
+    the queue and those above it, nearest first.
+    """
+    [pods], _ = pods_of(job)
     is_stated = GROUP_MIN_MEMBER in job.metadata.annotations
-    return job.spec.parallelism > 1 and not is_stated and not value_at(job.spec.template, "spec", "subdomain")
+    if is_stated or job.spec.parallelism <= 1 or value_at(job.spec.template, "spec", "subdomain"):
+        return pods, False
+    return (pods._replace(minimum=1), False) if jobs_policy(path) == ARRAY else (pods, True)
 
 
 def whole_job_warning(pods: EqualPods) -> Violation:

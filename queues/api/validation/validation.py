@@ -70,16 +70,16 @@ from queues.api.validation.scheduler_fields import other_scheduler, reported_vio
 from queues.api.validation.size_rules import (
     EqualPods,
     NodeAmounts,
+    job_pods,
     pods_of,
     size_violations,
-    whole_by_default,
     whole_job_warning,
 )
 from queues.api.validation.violations import Violation, label_violations, limit_violations, of_model
 from queues.json_values import mapping_at, value_at
 from queues.quota.access import access_refusal
-from queues.quota.queue import ARRAY, jobs_policy, path_upwards
 from queues.quota.queue import Queue as DomainQueue
+from queues.quota.queue import path_upwards
 from queues.workload import QueueName
 
 #: (apiVersion, kind) → model.
@@ -292,11 +292,11 @@ def _of_workload(workload: Any, place: str, known: Known, *, may_wait: bool) -> 
     sets, together = pods_of(workload)
     if isinstance(workload, BatchJob):  # of other kinds their own rules say it
         yield from size_warnings(sum(each.pods for each in sets), sets[0].path)
-        if queue is not None and whole_by_default(workload):
-            if jobs_policy(path) == ARRAY:
-                sets, together = [each._replace(minimum=1) for each in sets], 1
-            elif not may_wait:
-                yield whole_job_warning(sets[0])
+        if queue is not None:
+            pods, is_whole_by_default = job_pods(workload, path)
+            sets, together = [pods], pods.minimum
+            if is_whole_by_default and not may_wait:
+                yield whole_job_warning(pods)
     may_wait = may_wait or not isinstance(workload, VolcanoJob | PodGroup)
     found = list(run_time_violations(workload, path, tolerable=may_wait)) if path else []
     found += size_violations(sets, together, path, _nodes(known, path), known.growth or ())

@@ -28,6 +28,13 @@ spec:
     metadata: {labels: {muster.dev/queue-name: language}}
     spec: {template: {spec: {containers: [{name: c, image: i}]}}}
 """
+ARRAYS = """
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: language}
+spec: {policy: {jobs: array}}
+"""
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 
 
@@ -40,6 +47,15 @@ def told(text: str) -> list[str]:
 def test_pods_of_an_owner_wait_alone_or_together(kind: str, annotations: str, expected: str) -> None:
     assert told(OWNER % (kind, annotations)) == [
         f"note: {kind} web metadata.labels[muster.dev/queue-name]: found queue 'language': {expected}"
+    ]
+
+
+def test_gpus_in_requests_alone_are_told_with_what_to_write() -> None:
+    asking = "resources: {requests: {memory: 64GB, nvidia.com/gpu: 1}}"
+    _, *errors = told(CRON_JOB.replace("image: i", f"image: i, {asking}"))
+    assert [each.partition("resources.")[2] for each in errors] == [
+        "requests.memory: found '64GB', expected 64Gi or 64G: 'GB' is no unit",
+        "limits: found no nvidia.com/gpu, expected it there too: GPUs go under limits; requests follow",
     ]
 
 
@@ -71,6 +87,16 @@ def test_a_misspelt_field_of_a_worker_is_told_at_its_place() -> None:
 def test_jobs_of_a_cron_job_wait_by_the_label_of_their_template(golden: Any) -> None:
     [note] = told(CRON_JOB)
     assert note == golden
+
+
+@with_rows("parallelism", "minimum", "queues", "expected")
+def test_pods_of_a_cron_jobs_jobs_start_as_annotation_and_queue_say(
+    parallelism: int, minimum: int | None, queues: str, expected: str
+) -> None:
+    annotations = "" if minimum is None else f', annotations: {{{MIN_MEMBER}: "{minimum}"}}'
+    text = CRON_JOB.replace("language}", f"language}}{annotations}")
+    text = text.replace("spec: {template", f"spec: {{parallelism: {parallelism}, template")
+    assert told(text + (ARRAYS if queues else ""))[0].endswith(f"queue 'language': {expected}")
 
 
 DEPLOYMENT = """
