@@ -29,6 +29,7 @@ def pages() -> dict[str, str]:
     return {
         "reference/annotations.md": _rendered("annotations", tables=TABLES),
         "reference/cli.md": _rendered("cli", **cli_values()),
+        "reference/dcgm.md": _rendered("dcgm", catalogue=catalogue),
         "reference/kinds.md": _rendered("kinds", definitions=crds(), fields_of=_fields_of, type_of=_type_of),
         "reference/metrics.md": _rendered("metrics", catalogue=catalogue),
         "reference/scheduler-fields.md": _rendered("scheduler-fields", fields=FIELDS),

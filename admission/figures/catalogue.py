@@ -38,6 +38,8 @@ class Metric:
     series: str = "1"
     #: More than ``help`` says, as Markdown.
     meaning: str = ""
+    #: The same in metrics of NVIDIA's DCGM exporter, as PromQL; "": not there.
+    dcgm: str = ""
 
     @property
     def base_name(self) -> str:

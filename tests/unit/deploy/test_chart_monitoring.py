@@ -40,7 +40,10 @@ def test_metrics_for_authorized_accounts_are_read_with_a_token_as_the_page_says(
     assert found["authorization"]["credentials"] == {"name": "muster-metrics", "key": "token"}
     assert found["tlsConfig"]["serverName"] in Callee(namespace="queues").names()
     assert found["tlsConfig"]["ca"]["secret"] == {"name": SECRET_OF_MUSTER, "key": "ca.crt"}
-    assert endpoint(made, "muster-agents", "muster-agent")["port"] == "metrics"
+    agent = endpoint(made, "muster-agents", "muster-agent")
+    assert (agent["port"], agent["honorLabels"]) == ("metrics", True), (
+        "pods that have devices, not the agent's own"
+    )
 
 
 def test_the_authority_is_that_of_cert_manager_if_it_makes_the_certificates(helm_program: Path) -> None:

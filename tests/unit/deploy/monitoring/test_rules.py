@@ -34,7 +34,10 @@ KNOWN = {
 
 
 #: Alerts about what Prometheus is told to scrape, or about what others measure: no fault of Muster causes them.
-OF_OTHERS = {"MusterAgentAway", "MusterBackupLate", "MusterCheckSilent", "MusterSeveralLeaders"}
+OF_OTHERS = {
+    *("MusterAgentAway", "MusterBackupLate", "MusterCheckSilent", "MusterSeveralLeaders"),
+    *("MusterGpuHot", "MusterGpuMemoryFull", "MusterGpuUtilisationHigh", "MusterGpuUtilisationLow"),
+}
 
 
 @pytest.fixture(scope="module")
