@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from difflib import get_close_matches
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -43,7 +44,15 @@ from admission.web.usage_report import UsageRequest, usage_list, usage_viewer
 from queues.api.validation.tenant_rules import Requester, TenantTree
 from queues.errors import DatabaseTooSlow
 from queues.kind_names import KindName
-from queues.quota.budgets import BudgetUse, HoursBudget, Period, sum_upwards
+from queues.quota.budgets import (
+    NO_HOURS,
+    BudgetUse,
+    HoursBudget,
+    HoursUsed,
+    Period,
+    ResourceHours,
+    sum_upwards,
+)
 from queues.quota.decayed_usage import PastUse, half_lives
 from queues.quota.queue import ROOT
 from queues.read_api import bodies
@@ -81,6 +90,9 @@ _MOST_POSTINGS: Final = 50_000
 #: Past use fades in hours, and use of budgets goes on as it is: they are kept so many times as long as other things of
 #: queues.
 _PAST_KEPT: Final = 30
+_DAY: Final = 86_400
+#: Seconds after which postings of a second are stored, whichever leader made them.
+_STORED_WITHIN: Final = 3600
 #: Names that an unknown one is compared with: comparing takes time.
 _COMPARED: Final = 50
 #: Seconds without a heartbeat after which no replica seems to lead.
@@ -112,6 +124,7 @@ class SqlReader:
         self._pasts: Kept[object, PastUse | None] = Kept(_PAST_KEPT * keep, 1)
         self._budget_zone = budget_zone
         self._budget_uses: Kept[object, BudgetUse] = Kept(_PAST_KEPT * keep, 1)
+        self._earlier_hours: Kept[object, dict[QueueName, ResourceHours]] = Kept(_DAY if keep else 0.0, 1)
 
     async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
         """The queues that the user may see, parents first."""
@@ -420,14 +433,41 @@ class SqlReader:
 
     async def _read_budgets(self, month: Period, stated: Mapping[QueueName, HoursBudget]) -> BudgetUse:
         """What was used of these budgets. Of none it is known if it takes too long to add up."""
-        now, resources = int(self._clock()), {name for each in stated.values() for name in each.hours}
+        now, resources = (
+            int(self._clock()),
+            frozenset(name for each in stated.values() for name in each.hours),
+        )
+        day = max(month.begins, (now - _STORED_WITHIN) // _DAY * _DAY)
+        asked = month, day, resources
         try:
+            earlier = await self._earlier_hours.get(asked, lambda: self._read_earlier_hours(*asked))
             async with self._snapshot_to_add_up() as tx:
-                own = await hours_used(tx, month.begins, now, resources)
+                recent = await hours_used(tx, day, now, resources)
                 parents = await queue_parents(tx)
         except PeriodTooLarge:
             return BudgetUse(month, {})
+        own = chain(earlier.items(), recent.items())
         return BudgetUse(month, sum_upwards(own, stated, parents, now))
+
+    async def _read_earlier_hours(
+        self, month: Period, day: int, resources: frozenset[str]
+    ) -> dict[QueueName, ResourceHours]:
+        """What was used by queues in a month before a day: most of it need be added up once a day only."""
+        if day == month.begins:
+            return {}
+        now = int(self._clock())
+        async with self._snapshot_to_add_up() as tx:
+            whole = await hours_used(tx, month.begins, now, resources)
+            recent = await hours_used(tx, day, now, resources)
+        return {
+            queue: {
+                resource: HoursUsed(
+                    each.used - recent.get(queue, {}).get(resource, NO_HOURS).until(now), 0, day
+                )
+                for resource, each in hours.items()
+            }
+            for queue, hours in whole.items()
+        }
 
     async def _read_past(self, half_lives: Mapping[QueueName, frozenset[int]]) -> PastUse | None:
         """Past use by these half-lives. None if it takes too long to read: a leader has not summed it up yet."""

@@ -63,7 +63,7 @@ class QueueBudgets:
         self.may_differ, self._read_for = False, self._stated()
         self._parents = dict(parents)
         self._parents.update((name, queue.parent) for name, queue in self._queues().items())
-        self.use = BudgetUse(period, sum_upwards(own, self._read_for, self._parents, now))
+        self.use = BudgetUse(period, sum_upwards(own.items(), self._read_for, self._parents, now))
 
     def post(self, changed: Iterable[Admission], known: Mapping[AdmissionId, Admission], at: int) -> None:
         """A plan of that second opened or changed admissions; ``known`` are they as they were before."""

@@ -119,14 +119,14 @@ def hundredths(used: int, amount: int) -> int:
 
 
 def sum_upwards(
-    own: Mapping[QueueName, ResourceHours],
+    own: Iterable[tuple[QueueName, ResourceHours]],
     wanted: Iterable[QueueName],
     parents: Mapping[str, str | None],
     now: int,
 ) -> dict[QueueName, dict[str, HoursUsed]]:
-    """Use of these queues with all below them. ``own``: of each queue itself."""
+    """Use of these queues with all below them. ``own``: of each queue itself, of several times perhaps."""
     found: dict[QueueName, dict[str, HoursUsed]] = {name: {} for name in wanted}
-    for queue, hours in own.items():
+    for queue, hours in own:
         path: dict[str, None] = {}
         above: str | None = queue
         while above is not None and above not in path:

@@ -190,12 +190,9 @@ def _budgets(asked: _Asked, route: Route, resource: str) -> str:
     """Below use in this month the budgets of the queues that were asked for; "": there are none."""
     if not asked.output.is_table or asked.begins or asked.ends or asked.of_month not in (None, "this"):
         return ""
-    queues = [
-        each
-        for each in ask(route, "queues", QueueList).items
-        if asked.queue in (None, each.name, each.parent)
-    ]
-    text = budgets_table(queues, asked.output, resource=resource)
+    queues = ask(route, "queues", QueueList).items
+    wanted = [each for each in queues if asked.queue in (None, each.name, each.parent)]
+    text = budgets_table(wanted, asked.output, resource=resource)
     return f"\n{text}" if text else ""
 
 

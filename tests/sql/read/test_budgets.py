@@ -61,6 +61,21 @@ async def test_use_of_a_budget_is_that_of_all_below_in_this_month_also_of_queues
     await harness.free(first, 0, at=LATE + 4 * HOUR)
 
 
+async def test_days_that_are_over_count_with_the_day_that_lasts(muster: Database) -> None:
+    harness = await LedgerHarness.begin(
+        muster, [queue(ROOT, None), queue("top")], {"n1": 8}, ["j1", "j2", "j3"]
+    )
+    await record(harness, 0, with_budget("1", "report"))
+    [first] = (await harness.admit(gang("j1", "top", "n1"), at=LATE - 72 * HOUR)).accepted.values()
+    await harness.admit(gang("j2", "top", "n1"), at=LATE - 50 * HOUR)
+    await harness.free(first, 0, at=LATE - 48 * HOUR)
+    await harness.admit(gang("j3", "top", "n1"), at=LATE)
+    for now, used in ((LATE + HOUR, 24 + 51 + 1), (LATE + 2 * HOUR - 1, 24 + 51 + 1 + 2)):
+        reader = SqlReader(muster, clock=lambda now=now: float(now))
+        [budget] = [each.budget for each in (await reader.queues()).items if each.budget is not None]
+        assert budget.resources[0].used == f"{used / 1000:g}"
+
+
 async def test_a_queue_says_when_most_of_its_budget_is_used(muster: Database) -> None:
     harness = await LedgerHarness.begin(
         muster, [queue(ROOT, None), queue("top"), queue("a", "top")], {"n1": 8}, ["j1"]

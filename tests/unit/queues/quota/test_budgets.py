@@ -85,7 +85,7 @@ def test_a_queue_below_counts_in_all_above_wherever_it_is() -> None:
     one = {GPU: HoursUsed(10, 1, 100)}
     own = {A: one, B: one, C: {GPU: HoursUsed(5, 2, 90)}}
     parents = {A: None, B: A, C: B, "of a cycle": "of a cycle"}
-    found = sum_upwards({**own, QueueName("of a cycle"): one}, [A, B], parents, 110)
+    found = sum_upwards([*own.items(), (QueueName("of a cycle"), one)], [A, B], parents, 110)
     # At 110: a and b have used 20 each, c 45.
     assert found == {A: {GPU: HoursUsed(85, 4, 110)}, B: {GPU: HoursUsed(65, 3, 110)}}
 
