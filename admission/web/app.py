@@ -37,7 +37,7 @@ from admission.web.leader.asking import LeaderGates, asker_in
 from admission.web.leader.forwarding import FORWARDED, LeaderQuestions
 from admission.web.leader.nodes import ABOUT_NODES, NodeQuestion, as_seen
 from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
-from admission.web.lists.queries import decisions_of, limit_of, listing_of, user_of
+from admission.web.lists.queries import chosen_in, decisions_of, limit_of, listing_of
 from admission.web.reader import Sight, UnknownName, together
 from admission.web.replicas import no_others, other_replicas, this_replica
 from admission.web.sql_reader import SqlReader
@@ -192,10 +192,14 @@ class ReadApi:
         limit, after = limit_of(asked.query), asked.place(PendingPlace)
         namespace = asked.stated("namespace")
         sight = await self._sight(asked.caller, namespace)
-        user = user_of(asked.query, asked.caller.name)
-        queue = asked.stated("queue")
+        chosen = chosen_in(asked.query, asked.caller.name)
         found = await self.reader.pending(
-            queue=queue, namespace=namespace, user=user, limit=limit, after=after, sight=sight
+            queue=asked.stated("queue"),
+            namespace=namespace,
+            chosen=chosen,
+            limit=limit,
+            after=after,
+            sight=sight,
         )
         if found.items:
             items = with_expected(found.items, await self.expected_starts.lines(), found.now)
@@ -211,8 +215,8 @@ class ReadApi:
     async def workloads(self, asked: ReadRequest) -> bytes:
         """Workloads that wait, run or have ended, as far as the user may see them."""
         namespace, limit = asked.stated("namespace"), limit_of(asked.query)
-        user, after = user_of(asked.query, asked.caller.name), asked.place(ListPlace)
-        wanted = replace(listing_of(asked.query, namespace), user=user)
+        chosen, after = chosen_in(asked.query, asked.caller.name), asked.place(ListPlace)
+        wanted = replace(listing_of(asked.query, namespace), chosen=chosen)
         sight = await self._sight(asked.caller, namespace)
         queue = asked.stated("queue")
         return _shown(
@@ -417,12 +421,12 @@ class _Question(NamedTuple):
 _QUESTIONS: Final = (
     _Question("/queues", ReadApi.queues),
     _Question("/queues/{name}/versions", ReadApi.versions, "limit continue"),
-    _Question("/pending", ReadApi.pending, "queue namespace user mine limit continue"),
+    _Question("/pending", ReadApi.pending, "queue namespace user mine search limit continue"),
     _Question("/expected-starts", ReadApi.expected, "namespace"),
     _Question(
         "/workloads",
         ReadApi.workloads,
-        "queue namespace user mine state since limit continue",
+        "queue namespace user mine search state since limit continue",
     ),
     _Question("/users", ReadApi.users, "queue limit continue"),
     _Question("/decisions", ReadApi.decisions, "queue namespace since ends limit continue"),

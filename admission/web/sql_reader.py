@@ -70,7 +70,7 @@ from queues.sql.read.node_workloads import node_workloads
 from queues.sql.read.past_use import far_behind, past_use
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import is_recorded, versions_of
-from queues.sql.read.rows import KindIn, PendingPlace
+from queues.sql.read.rows import EVERY_ONE, Chosen, KindIn, PendingPlace
 from queues.sql.read.time_series import use_over_time, waits_over_time
 from queues.sql.read.usage import (
     hours_used,
@@ -165,15 +165,12 @@ class SqlReader:
         *,
         queue: str | None,
         namespace: str | None,
-        user: str | None = None,
+        chosen: Chosen = EVERY_ONE,
         limit: int,
         after: PendingPlace | None = None,
         sight: Sight = EVERYTHING,
     ) -> bodies.PendingList:
-        """Pending workloads of a user (None for all), after a place.
-
-        Raises UnknownName for a queue that does not exist.
-        """
+        """Pending workloads after a place. Raises UnknownName for a queue that does not exist."""
         overview = await self._overview()
         names = None if queue is None else subtree(overview.lines, queue, sight)
         async with self._database.snapshot() as tx:
@@ -183,7 +180,7 @@ class SqlReader:
                 queues=names,
                 seen=sight.workloads,
                 namespace=namespace,
-                user=user,
+                chosen=chosen,
                 after=after,
                 limit=limit,
             )

@@ -303,6 +303,8 @@ class LineBody(WorkloadBody, frozen=True, kw_only=True):
     """A workload of a list."""
 
     queue: str
+    #: The user that created it; "": unknown.
+    user: str = ""
     #: The value of its priority class.
     priority: int
     created: str | None
@@ -341,8 +343,6 @@ class PendingList(PagedBody, frozen=True, kw_only=True):
 class ListedBody(LineBody, frozen=True, kw_only=True):
     """A workload of a list, whether it waits, runs or has ended."""
 
-    #: The user that created it; "": unknown.
-    user: str
     #: pending | admitted | evicting | finished
     state: str
     #: succeeded | failed | deleted; "": it has not ended, or that is not known.
@@ -595,8 +595,6 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     behind: str = ""
     #: pending | admitted | evicting | finished
     state: str
-    #: The user that created it; "": unknown.
-    user: str = ""
     #: succeeded | failed | deleted; "": it has not ended, or that is not known.
     result: str = ""
     #: null: it has not.

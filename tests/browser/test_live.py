@@ -40,6 +40,19 @@ def test_the_focus_stays_on_its_workload_when_others_come_and_go(tab: Tab, shown
     assert page.evaluate("document.activeElement.textContent") == "vcjob/llama-pretrain"
 
 
+def test_a_search_by_the_keyboard_stays_while_others_come(tab: Tab, shown: Shown) -> None:
+    page = tab.open("pending")
+    page.get_by_label("Name, namespace, queue or user").fill("llama")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/pending?search=llama")
+    assert page.locator("tbody tr").count() == 1
+    shown.world.starts("other")
+    shown.world.starts("llama-2")
+    page.get_by_role("link", name="vcjob/llama-2").wait_for(timeout=SOON)
+    assert page.locator("tbody tr").count() == 2
+    assert tab.complaints == []
+
+
 @pytest.mark.long
 def test_what_was_unfolded_stays_unfolded(tab: Tab, shown: Shown) -> None:
     page = tab.open("charts")

@@ -31,9 +31,10 @@ from queues.read_api.nodes import (
     NodeWorkloadsBody,
     SeatedBody,
 )
+from queues.sql.read.rows import EVERY_ONE, Chosen
 from tests.fakes.fake_reader import PENDING, RUNNING, FakeReader, fake_api, gpu_node, waiting
 from tests.fakes.kubeconfigs import write_kubeconfig
-from tests.fakes.read_api.fake_lists import GPU, NO_FIT, NOW
+from tests.fakes.read_api.fake_lists import GPU, NO_FIT, NOW, is_chosen
 from tests.waiting import LIMIT
 
 #: Of 2026-11-21T10:00:00Z, the time of the fakes.
@@ -87,6 +88,7 @@ class WorldReader(FakeReader):
         *,
         queue: str | None,
         namespace: str | None,
+        chosen: Chosen = EVERY_ONE,
         limit: int,
         after: tuple[str, int] | None = None,
         sight: Sight = EVERYTHING,
@@ -95,7 +97,9 @@ class WorldReader(FakeReader):
         here = [
             one
             for one in self.waiting
-            if namespace in (None, one.namespace) and self._is_below(one.queue, queue)
+            if namespace in (None, one.namespace)
+            and is_chosen(one, chosen)
+            and self._is_below(one.queue, queue)
         ]
         start = 0
         if after is not None:

@@ -30,10 +30,10 @@ from queues.read_api import bodies
 from queues.read_api.nodes import AcceleratorBody, NodeBody, NodeList, NodeWorkloadsBody, SeatedBody
 from queues.resources import amount
 from queues.sql.read.decisions import DecisionQuestion
-from queues.sql.read.rows import AccountLine, KindIn, PendingPlace, QueueLine
+from queues.sql.read.rows import EVERY_ONE, AccountLine, Chosen, KindIn, PendingPlace, QueueLine
 from queues.workload import QueueName
 from tests.builders.trials.worlds_in_memory import WorldInMemory
-from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, LISTED, NO_FIT, NOW, stored
+from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW, is_chosen, stored
 from tests.fakes.read_api.fake_outlooks import EXPECTED, OUTLOOK, RUNS
 from tests.fakes.read_api.fake_time_series import FakeTimeSeries
 
@@ -278,6 +278,7 @@ def waiting(
     minimum: int = 4,
     gpus: str = "32",
     priority: int = 0,
+    user: str = "ada@example.com",
     reason: bodies.ReasonBody | None = None,
 ) -> bodies.WaitingBody:
     return bodies.WaitingBody(
@@ -287,6 +288,7 @@ def waiting(
         uid=f"{name}-uid",
         queue=queue,
         position=position,
+        user=user,
         priority=priority,
         created=created,
         pods=pods,
@@ -300,7 +302,14 @@ PENDING = (
     waiting("tune-3", 1, gpus="8", pods=1, minimum=1, kind="job", reason=LIMIT),
     waiting("llama-pretrain", 2, created="2026-11-21T06:40:00Z", priority=100, reason=NO_FIT),
     waiting(
-        "sweep", 1, queue="team-b", namespace="lab", kind="podgroup", created="2026-11-17T10:00:00Z", gpus="4"
+        "sweep",
+        1,
+        queue="team-b",
+        namespace="lab",
+        kind="podgroup",
+        user="ben",
+        created="2026-11-17T10:00:00Z",
+        gpus="4",
     ),
 )
 
@@ -359,17 +368,16 @@ class FakeReader(FakeTimeSeries):
         *,
         queue: str | None,
         namespace: str | None,
-        user: str | None = None,
+        chosen: Chosen = EVERY_ONE,
         limit: int,
         after: PendingPlace | None = None,
         sight: Sight = EVERYTHING,
     ) -> bodies.PendingList:
         self._knows(queue)
-        of_user = {one.uid for one in LISTED if user in (None, one.user)}
         in_queue = [
             one
             for one in PENDING
-            if queue in (None, one.queue) and sight.shows(one.kind, one.namespace) and one.uid in of_user
+            if queue in (None, one.queue) and sight.shows(one.kind, one.namespace) and is_chosen(one, chosen)
         ]
         here = [one for one in in_queue if namespace in (None, one.namespace)]
         places = [PendingPlace(one.queue, one.position or 0) for one in here]

@@ -28,6 +28,7 @@ from admission.cli.rendering.terminal import age as short_age
 from admission.cli.rendering.terminal import alike_in_short, amounts, branches, short_resource
 from queues.read_api.bodies import (
     AccountBody,
+    ExpectedStartBody,
     ExplanationBody,
     ListedBody,
     PagedBody,
@@ -49,6 +50,11 @@ SECTIONS: Final = (
     ("Charts", "/charts"),
     ("Decisions", "/decisions"),
 )
+
+#: Parameters of lists of workloads by which some are chosen.
+CHOSEN: Final = ("queue", "namespace", "user", "mine", "search")
+#: States of what runs.
+RUNNING: Final = "admitted,evicting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +109,26 @@ def pages_of(
     }
 
 
+def list_frame(
+    path: str, body: PagedBody, asked: Mapping[str, str | None], shown: Mapping[str, str]
+) -> dict[str, Any]:
+    """What is around a list of workloads: the choices and the search above it, and the links to other pages below.
+    ``asked``: what was chosen; ``shown``: the query of this page."""
+
+    def option(text: str, **chosen: str | None) -> tuple[str, Markup | None]:
+        other = {**asked, **chosen}
+        return text, None if other == asked else link(text, path, **other)
+
+    choices = [
+        ("Whose", [option("of all users", mine=None, user=None), option("mine", mine="true", user=None)])
+    ]
+    if "state" in asked:
+        choices.append(
+            ("State", [option("waiting and running", state=None), option("running", state=RUNNING)])
+        )
+    return {"path": path, "asked": asked, "choices": choices, **pages_of(path, body, shown, **asked)}
+
+
 def workload_state(one: ListedBody | ExplanationBody) -> str:
     """The state of a workload, or how it ended, in the words of the command line."""
     return SHOWN_STATES.get(one.state) or one.result or ("suspended" if one.state == "suspended" else "ended")
@@ -149,6 +175,13 @@ def _of_deserved(line: AccountBody) -> str:
     return f" of {line.deserved} deserved" + (f": {line.standing}" if line.standing else "")
 
 
+def _known_start(expected: ExpectedStartBody | None, now: str) -> str | None:
+    """When a workload is expected to start. None if that is not known."""
+    if expected is None or expected.never or expected.not_yet:
+        return None
+    return expected_cell(expected, now)
+
+
 def resource_names(queues: Sequence[QueueBody], *more: str) -> list[str]:
     """The resources of which queues have accounts."""
     return sorted({line.resource for queue in queues for line in queue.accounts} | set(more))
@@ -189,9 +222,9 @@ _ENVIRONMENT.globals.update(
     closed_state=closed_state,
     counted=counted,
     event_text=event_text,
-    expected_cell=expected_cell,
     facts_of=facts_of,
     in_groups=in_groups,
+    known_start=_known_start,
     lasting=lasting,
     limit_facts=limit_facts,
     link=link,

@@ -14,7 +14,16 @@ from admission.cli.access.objects import listed
 from admission.cli.access.requests import Route, Unanswered, ask, pages
 from admission.cli.output import age_of
 from admission.cli.page.charts import MOST_QUEUES, SPANS, over_time
-from admission.cli.page.layout import View, link, pages_of, render, resource_names
+from admission.cli.page.layout import (
+    CHOSEN,
+    RUNNING,
+    View,
+    link,
+    list_frame,
+    pages_of,
+    render,
+    resource_names,
+)
 from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.problems import NoSuchView, unknown
 from admission.cli.plugin.explain import path_of_workload
@@ -39,8 +48,6 @@ from queues.read_api.usage import TimeSeriesList
 
 #: Waiting workloads on one view; the command line lists all.
 _SHOWN: Final = 200
-#: States of what runs.
-_RUNNING: Final = "admitted,evicting"
 #: Seconds between two looks at the nodes: each lists all of them, which may be thousands.
 _SELDOM: Final = 15
 _SOMETIMES: Final = 5
@@ -136,7 +143,7 @@ class Views:
             below=below(body.items, [name]),
             waiting=pages(self.route, "pending", PendingList, {"queue": name}, limit=_SHOWN),
             running=pages(
-                self.route, "workloads", WorkloadList, {"queue": name, "state": _RUNNING}, limit=_SHOWN
+                self.route, "workloads", WorkloadList, {"queue": name, "state": RUNNING}, limit=_SHOWN
             ),
             resource=resource or usual_resource(body.items),
             planned=planned_of_queue(self._planned(), body.items, name, self.clock()),
@@ -145,10 +152,9 @@ class Views:
 
     def _waiting(self, parts: Sequence[str], query: _Query) -> View:
         _only(parts, 0)
-        queue, namespace = query.get("queue"), query.get("namespace")
-        body = self._page("pending", PendingList, {"queue": queue, "namespace": namespace}, query)
-        ways = pages_of("pending", body, query, queue=queue, namespace=namespace)
-        main = render("pending.html", body=body, queue=queue, namespace=namespace, **ways)
+        asked = {name: query.get(name) for name in CHOSEN}
+        body = self._page("pending", PendingList, asked, query)
+        main = render("pending.html", body=body, **list_frame("pending", body, asked, query))
         return View(title="Waiting workloads", section="Waiting", main=main, age=age_of(body)[0])
 
     def _workload(self, parts: Sequence[str], query: _Query) -> View:
@@ -173,9 +179,9 @@ class Views:
         )
 
     def _workloads(self, _: Sequence[str], query: _Query) -> View:
-        asked = {name: query.get(name) for name in ("queue", "namespace", "user")}
+        asked = {name: query.get(name) for name in (*CHOSEN, "state")}
         body = self._page("workloads", WorkloadList, asked, query)
-        main = render("workloads.html", body=body, asked=asked, **pages_of("workloads", body, query, **asked))
+        main = render("workloads.html", body=body, **list_frame("workloads", body, asked, query))
         return View(title="Workloads", section="Workloads", main=main, age=age_of(body)[0])
 
     def _users(self, parts: Sequence[str], query: _Query) -> View:

@@ -6,6 +6,7 @@ from typing import Final
 from admission.web.http import BadQuery, flag, numbered_place, time_of, whole_number
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import STATES, Listing
+from queues.sql.read.rows import Chosen
 
 #: Lines in one answer.
 LARGEST_PAGE: Final = 1000
@@ -51,12 +52,12 @@ def decisions_of(query: Mapping[str, str], now: int) -> DecisionQuestion:
     )
 
 
-def user_of(query: Mapping[str, str], asker: str) -> str | None:
-    """Whose workloads are asked for; None: those of all users. ``asker``: the user who asks. Raises BadQuery."""
+def chosen_in(query: Mapping[str, str], asker: str) -> Chosen:
+    """Which workloads are asked for. ``asker``: the user who asks. Raises BadQuery."""
     mine, user = flag("mine", query.get("mine")), _name(query, "user")
     if mine and user:
         raise BadQuery("there are both user and mine", expected="one of them")
-    return asker if mine else user
+    return Chosen(asker if mine else user, _name(query, "search"))
 
 
 def _name(query: Mapping[str, str], parameter: str) -> str | None:

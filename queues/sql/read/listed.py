@@ -36,8 +36,16 @@ from queues.admissions import LastEviction
 from queues.read_api import bodies
 from queues.read_api.quantities import quantities
 from queues.sql.read.last_evictions import last_evictions
-from queues.sql.read.pending import HOLDS, SHOWN, may_see, shown_time, waiting_body, workload_lines
-from queues.sql.read.rows import Seen
+from queues.sql.read.pending import (
+    HOLDS,
+    SHOWN,
+    is_chosen,
+    may_see,
+    shown_time,
+    waiting_body,
+    workload_lines,
+)
+from queues.sql.read.rows import EVERY_ONE, Chosen, Seen
 from queues.sql.read.world import key_of, seconds_of
 from queues.sql.statements import (
     KEYS,
@@ -83,7 +91,7 @@ class Listing:
     #: None for all.
     queues: Collection[QueueName] | None = None
     namespace: str | None = None
-    user: str | None = None
+    chosen: Chosen = EVERY_ONE
     #: Only these are given, and counted.
     seen: Seen | None = None
 
@@ -200,11 +208,9 @@ def _sources(wanted: Listing) -> list[_Source]:
 
 
 def _common(columns: Any, wanted: Listing) -> ColumnElement[bool]:
-    conditions = [may_see(columns, wanted.seen)]
+    conditions = [may_see(columns, wanted.seen), is_chosen(columns, wanted.chosen)]
     if wanted.queues is not None:
         conditions.append(one_of(columns.queue, wanted.queues))
-    if wanted.user is not None:
-        conditions.append(columns.username == wanted.user)
     return and_(*conditions)
 
 
@@ -274,12 +280,11 @@ def _body(
     """``seats``: what it holds, or held last. None for nothing."""
     waiting, is_over = waiting_body(row, evictions), row.state == "finished"
     nodes = sorted(seats.nodes) if seats is not None else []
-    fields = attributes(waiting, *SHOWN, "created", "asks", "owner")
+    fields = attributes(waiting, *SHOWN, "user", "created", "asks", "owner")
     if is_over and seats is not None:
         fields["pods"] = seats.seats  # what has ended wants no pods any more
     return bodies.ListedBody(
         **fields,
-        user=row.username,
         state=row.state,
         result=row.result,
         gone=is_gone,
@@ -293,7 +298,7 @@ def _body(
 
 
 _LISTED: Final = workload_lines().add_columns(
-    *workloads.c["username", "result"], _STATE.label("state"), _ENDED_AT.label("finished_at")
+    workloads.c.result, _STATE.label("state"), _ENDED_AT.label("finished_at")
 )
 
 

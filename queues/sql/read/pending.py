@@ -32,7 +32,7 @@ from queues.read_api.quantities import facts_with_quantities, quantities
 from queues.reason_advice import advice_on
 from queues.reason_codes import NEVER, ReasonCode
 from queues.sql.read.last_evictions import comes_first, last_evictions
-from queues.sql.read.rows import PendingPage, PendingPlace, PlaceInQueue, QueueOrder, Seen
+from queues.sql.read.rows import EVERY_ONE, Chosen, PendingPage, PendingPlace, PlaceInQueue, QueueOrder, Seen
 from queues.sql.read.world import key_of, seconds_of
 from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, one_of, same
 from queues.sql.tables import admissions, backoffs, reasons, workloads
@@ -72,7 +72,7 @@ _RANK: Final = ("never_fits", "joins", "urgency", "precedence", "arrival")
 def workload_lines() -> Select[Any]:
     """What is shown of a workload with an object, and its setbacks."""
     return select(
-        *workloads.c[*SHOWN, "finished", "created", "asks", "owner", "ignored_values"],
+        *workloads.c[*SHOWN, "username", "finished", "created", "asks", "owner", "ignored_values"],
         *(func.coalesce(backoffs.c[name], 0).label(name) for name in ("not_before", "rollbacks")),
         *reasons.c["code", "message", "facts", "since"],
     ).select_from(WORKLOADS_WITH_REASONS)
@@ -86,6 +86,7 @@ def waiting_body(
     kind, _, name = row.owner.partition("/")
     return bodies.WaitingBody(
         **attributes(row, *SHOWN),
+        user=row.username,
         position=None if row.code in NEVER else position,
         created=shown_time(row.created),
         asks=quantities(row.asks),
@@ -124,18 +125,18 @@ async def pending(
     queues: Collection[QueueName] | None = None,
     seen: Seen | None = None,
     namespace: str | None = None,
-    user: str | None = None,
+    chosen: Chosen = EVERY_ONE,
     after: PendingPlace | None = None,
     limit: int,
 ) -> PendingPage:
     """Waiting workloads by queue, then in the queue's order; after them those that never fit, in the same way.
 
     ``order`` has the queues that exist (others go by the order of root). ``queues``: only these. ``seen``: only these
-    count and are given, while positions count all. ``namespace``, ``user``: only of this one. ``after``: the last
-    line of the page before. ``limit``: lines at most.
+    count and are given, while positions count all. ``namespace``: only of this one. ``chosen``: only these. ``after``:
+    the last line of the page before. ``limit``: lines at most.
     """
     rows = _waiting(order, None if queues is None else one_of(workloads.c.queue, queues))
-    visible = may_see(rows.c, seen, user)
+    visible = and_(may_see(rows.c, seen), is_chosen(rows.c, chosen))
     here = visible if namespace is None else and_(visible, rows.c.namespace == namespace)
     given = _given(order)
     counting = select(
@@ -143,7 +144,7 @@ async def pending(
     ).select_from(rows)
     counted = (await tx.execute(counting, given)).one()
     placed = _placed(rows)
-    visible = may_see(placed.c, seen, user)
+    visible = and_(may_see(placed.c, seen), is_chosen(placed.c, chosen))
     page = select(*placed.c["kind", "uid", "queue", "position", "never_fits"]).where(visible)
     if namespace is not None:
         page = page.where(placed.c.namespace == namespace)
@@ -221,7 +222,7 @@ def _waiting(order: Mapping[QueueName, QueueOrder], which: ColumnElement[bool] |
     precedence = case((small_first > 0, case((comes_first(), 0), else_=small)), else_=0)
     narrow = (
         select(
-            *workloads.c["kind", "uid", "queue", "namespace", "username", "arrival"],
+            *workloads.c["kind", "uid", "queue", "namespace", "name", "username", "arrival"],
             func.coalesce(reasons.c.code.in_(sorted(NEVER)), literal(False)).label("never_fits"),
             HOLDS.label("joins"),
             urgency.label("urgency"),
@@ -237,7 +238,7 @@ def _placed(rows: CTE) -> CTE:
     """The same, each with its position in its queue."""
     rank = [*rows.c[_RANK], _bytewise(rows.c.kind), _bytewise(rows.c.uid)]
     position = func.row_number().over(partition_by=rows.c.queue, order_by=rank)
-    columns = rows.c["kind", "uid", "queue", "namespace", "username", "never_fits"]
+    columns = rows.c["kind", "uid", "queue", "namespace", "name", "username", "never_fits"]
     return select(*columns, position.label("position")).cte("placed")
 
 
@@ -245,10 +246,8 @@ def _given(order: Mapping[QueueName, QueueOrder]) -> dict[str, list[object]]:
     return _TERMS.rows([(queue, *each.numbers()) for queue, each in order.items()])
 
 
-def may_see(columns: Any, seen: Seen | None, user: str | None = None) -> ColumnElement[bool]:
-    """Whether a workload may be seen, and is the user's. ``user``: None for any."""
-    if user is not None:
-        return and_(columns.username == user, may_see(columns, seen))
+def may_see(columns: Any, seen: Seen | None) -> ColumnElement[bool]:
+    """Whether a workload may be seen."""
     if seen is None:
         return literal(True)
     kinds = {kind: names for kind, names in seen.items() if names is None or names}
@@ -261,6 +260,17 @@ def may_see(columns: Any, seen: Seen | None, user: str | None = None) -> ColumnE
             if names is not None
         ),
     )
+
+
+def is_chosen(columns: Any, chosen: Chosen) -> ColumnElement[bool]:
+    """Whether a workload is one of those that are asked for."""
+    found: list[ColumnElement[bool]] = [literal(True)]
+    if chosen.user is not None:
+        found.append(columns.username == chosen.user)
+    if chosen.search is not None:
+        names = func.concat_ws("\n", columns.name, columns.namespace, columns.queue, columns.username)
+        found.append(func.strpos(func.lower(names), func.lower(literal(chosen.search))) > 0)
+    return and_(*found)
 
 
 def _bytewise(column: ColumnElement[str]) -> ColumnElement[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -102,6 +102,18 @@ class KindIn(NamedTuple):
 
 #: Kind of workload → namespaces in which a user may see it; None for all.
 Seen = Mapping[str, Collection[str] | None]
+
+
+class Chosen(NamedTuple):
+    """Which workloads of a list are asked for. None for all."""
+
+    #: Those that this user created.
+    user: str | None = None
+    #: Those with this in their name, or in that of their namespace, queue or user, in large or small letters.
+    search: str | None = None
+
+
+EVERY_ONE: Final = Chosen()
 
 
 class PendingPlace(NamedTuple):

@@ -160,7 +160,7 @@ async def _count(tx: AsyncConnection, counting: Select[Any]) -> dict[QueueName, 
     return {row[0]: row[1] for row in await tx.execute(counting.group_by(queue))}
 
 
-_ENDED = workloads.c["username", "result", "finished_at"]
+_ENDED = workloads.c["result", "finished_at"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +278,6 @@ async def _explanation(
         **structs.asdict(shown),
         **question.age,
         state=state,
-        user=row.username,
         result=row.result,
         ended=shown_time(times.ended),
         gone=is_gone,

@@ -11,6 +11,7 @@ from admission.web.reader import EVERYTHING, Sight, UnknownName
 from queues.errors import DatabaseUnavailable
 from queues.read_api import bodies
 from queues.sql.read.listed import Listing, ListPlace
+from queues.sql.read.rows import Chosen
 
 NOW: Final = "2026-11-21T10:00:00Z"
 GPU: Final = "nvidia.com/gpu"
@@ -47,6 +48,14 @@ def user_line(name: str, used: str, rank: int | None, *, you: bool = False) -> b
     )
 
 
+def is_chosen(one: bodies.LineBody, chosen: Chosen) -> bool:
+    """Whether a workload is one of those that are asked for."""
+    names = (one.name, one.namespace, one.queue, one.user)
+    return chosen.user in (None, one.user) and (
+        chosen.search is None or any(chosen.search.lower() in name.lower() for name in names)
+    )
+
+
 class FakeLists:
     """Lists of these; ``down`` makes Postgres unreachable."""
 
@@ -74,7 +83,7 @@ class FakeLists:
             for one in LISTED
             if one.state in wanted.states
             and self._is_below(one.queue, queue)
-            and wanted.user in (None, one.user)
+            and is_chosen(one, wanted.chosen)
             and sight.shows(one.kind, one.namespace)
         ]
         here = [one for one in every if wanted.namespace in (None, one.namespace)]

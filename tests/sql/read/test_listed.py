@@ -15,7 +15,7 @@ from queues.sql.observed.rows import Description
 from queues.sql.observed.workloads import arrive, depart, describe, record_outcomes
 from queues.sql.read.listed import STATES, Listing, ListPage, ListPlace, listed
 from queues.sql.read.names import kinds_in_namespaces, names_like
-from queues.sql.read.rows import Seen
+from queues.sql.read.rows import Chosen, Seen
 from queues.sql.read.users import UserQuestion, hidden_work, users
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName, Result
@@ -154,7 +154,9 @@ async def test_lists_are_narrowed_by_state_user_queue_namespace_and_time(muster:
 
     assert await found(LIVE) == (["other", "leaves", "runs", "waits"], 4, 4)
     assert await found(replace(LIVE, namespace="ns")) == (["leaves", "runs", "waits"], 3, 4)
-    assert await found(replace(LIVE, user="ann")) == (["runs"], 1, 1)
+    assert await found(replace(LIVE, chosen=Chosen(user="ann"))) == (["runs"], 1, 1)
+    assert await found(replace(LIVE, chosen=Chosen(search="ANN"))) == (["runs"], 1, 1)
+    assert await found(replace(EVERYTHING, chosen=Chosen(search="gon"))) == (["gone"], 1, 1)
     assert await found(replace(LIVE, queues=["b"])) == (["other"], 1, 1)
     assert await found(replace(LIVE, states=("evicting",))) == (["leaves"], 1, 1)
     ended = replace(EVERYTHING, states=("finished",))
@@ -217,7 +219,7 @@ async def test_when_a_workload_ended_stays_as_it_was_seen_first(muster: Database
     await harness.arrive("again")
     await describe_all(harness, described("again", finished=True))
     await describe_all(harness, described("again"))
-    [again] = (await page(muster, replace(LIVE, states=("pending",), user=""))).items
+    [again] = (await page(muster, replace(LIVE, states=("pending",), chosen=Chosen(user="")))).items
     assert (again.name, again.ended) == ("again", None)
 
 

@@ -21,7 +21,7 @@ from queues.sql.observed.rows import Description
 from queues.sql.read import views
 from queues.sql.read.names import names_like
 from queues.sql.read.pending import pending, place_in_queue
-from queues.sql.read.rows import PendingPage, PendingPlace, QueueOrder, Seen
+from queues.sql.read.rows import Chosen, PendingPage, PendingPlace, QueueOrder, Seen
 from queues.sql.tables import backoffs
 from queues.workload import PodSet, QueueName, Workload
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, documented, gang, key, queue
@@ -194,12 +194,25 @@ async def test_what_can_never_be_let_in_comes_after_all_queues_on_every_page(mus
     assert found == ["j2", "k2", "j1", "k1"]
 
 
-async def test_the_waiting_of_one_user_have_their_places_among_all(muster: Database) -> None:
+async def test_the_waiting_of_one_user_and_those_that_are_searched_have_their_places_among_all(
+    muster: Database,
+) -> None:
     harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2", "j3"])
     await described(harness, description("j1", user="ben"), description("j2", user="ada"), description("j3"))
     async with muster.snapshot() as tx:
-        found = await pending(tx, NO_TERMS, user="ada", limit=9)
+        found = await pending(tx, NO_TERMS, chosen=Chosen(user="ada"), limit=9)
+        search = [
+            await pending(tx, NO_TERMS, chosen=Chosen(search=text), limit=9)
+            for text in ("J2", "BE", "%", "ns")
+        ]
     assert (names(found), found.total) == ([("j2", 2)], 1)
+    assert [names(each) for each in search] == [
+        [("j2", 2)],
+        [("j1", 1)],
+        [],
+        [("j1", 1), ("j2", 2), ("j3", 3)],
+    ]
+    assert [item.user for item in search[-1].items] == ["ben", "ada", ""]
 
 
 async def test_whoever_asks_may_see_any_number_of_namespaces(muster: Database) -> None:

@@ -10,7 +10,7 @@ import pytest
 from markupsafe import escape
 
 from admission.cli.output import Output
-from admission.cli.page.layout import render
+from admission.cli.page.layout import form
 from admission.cli.plugin.pending import pending_table
 from admission.reconcile.world_status import WorldStatuses
 from queues.plan import Reason
@@ -73,7 +73,7 @@ def test_object_plugin_and_page_have_the_same_sentence(code: ReasonCode) -> None
     row = SimpleNamespace(
         **dict.fromkeys(("kind", "uid", "namespace", "name", "queue"), "train"),
         **dict.fromkeys(("priority", "pods", "minimum"), 1),
-        **dict.fromkeys(("owner", "ignored_values"), ""),
+        **dict.fromkeys(("username", "owner", "ignored_values"), ""),
         created=NOW,
         asks={},
         code=code,
@@ -85,5 +85,5 @@ def test_object_plugin_and_page_have_the_same_sentence(code: ReasonCode) -> None
     body = PendingList(now="2026-11-21T10:00:00Z", total=1, total_everywhere=1, items=(line,))
     assert sentence == f"{reason.message}. {ADVICE[code].owner}".removesuffix(". ")
     assert sentence in pending_table(body, Output(form="wide"), everywhere=True)
-    page = render("pending.html", body=body, queue=None, namespace=None, first=None, next=None)
+    page = form("forms.html", "waiting_table", body.items, body.now, body.total)
     assert str(escape(sentence)) in page

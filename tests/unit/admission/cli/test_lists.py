@@ -19,13 +19,13 @@ async def test_states_and_users_are_asked_for_in_the_words_of_the_read_api(
     ask: Asking, reader: FakeReader
 ) -> None:
     await ask("jobs -A --state running --state waiting --user ben")
-    assert (reader.asked.states, reader.asked.user) == (("admitted", "evicting", "pending"), "ben")
+    assert (reader.asked.states, reader.asked.chosen.user) == (("admitted", "evicting", "pending"), "ben")
     await ask("jobs -A --state suspended")
     assert reader.asked.states == ("suspended",)
     await ask("jobs -A")
     assert reader.asked.states == ("pending", "admitted", "evicting", "suspended")
     await ask("jobs -A --mine --state ended")
-    assert (reader.asked.states, reader.asked.user) == (("finished",), "admin")
+    assert (reader.asked.states, reader.asked.chosen.user) == (("finished",), "admin")
     assert reader.asked.since > 0
 
 

@@ -3,11 +3,12 @@
 from msgspec import structs
 
 from admission.cli.output import Output
-from admission.cli.page.layout import render
+from admission.cli.page.layout import form
 from admission.cli.plugin.pending import pending_table
 from admission.cli.rendering.terminal import amounts, short_names, table
 from queues.read_api.bodies import PendingList, ReasonBody
 from tests.fakes.fake_reader import waiting
+from tests.fakes.read_api.fake_lists import NOW
 
 
 def test_no_cell_commands_the_terminal_or_begins_a_line() -> None:
@@ -50,9 +51,7 @@ def test_the_page_tells_gpus_of_two_makers_apart_too() -> None:
     items = tuple(
         structs.replace(waiting(each, 1), asks={f"{each}.com/gpu": "1"}) for each in ("amd", "nvidia")
     )
-    body = PendingList(now="2026-11-21T10:00:00Z", total=2, total_everywhere=2, items=items)
-    whole = {"queue": None, "namespace": None, "first": None, "next": None}
-    shown = render("pending.html", body=body, **whole)
+    shown = form("forms.html", "waiting_table", items, NOW, 2)
     assert "1 amd.com/gpu" in shown
     assert "1 nvidia.com/gpu" in shown
-    assert "1 gpu" in render("pending.html", body=structs.replace(body, items=items[:1]), **whole)
+    assert "1 gpu" in form("forms.html", "waiting_table", items[:1], NOW, 1)

@@ -37,7 +37,7 @@ async def test_a_list_is_narrowed_and_counted(get: Get) -> None:
 async def test_mine_is_what_the_user_who_asks_created(get: Get, reader: FakeReader) -> None:
     _, mine = await get("workloads?mine=true", "ben")
 
-    assert (names(mine), reader.asked.user) == (["sweep"], "ben")
+    assert (names(mine), reader.asked.chosen.user) == (["sweep"], "ben")
 
 
 async def test_of_others_only_what_may_be_seen_is_listed(get: Get) -> None:

@@ -15,7 +15,7 @@ from msgspec import convert, structs, to_builtins
 from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.requests import Route
 from admission.cli.page.charts import over_time
-from admission.cli.page.layout import View, bar, document, form, render
+from admission.cli.page.layout import CHOSEN, View, bar, document, form, list_frame, render
 from admission.cli.page.local import PageServer
 from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.problems import NoSuchView
@@ -24,6 +24,7 @@ from admission.cli.page.views import Planned, Views, planned_view
 from admission.cli.rendering.explanation import story_of
 from admission.web.reader import EVERYTHING
 from queues.errors import MusterError
+from queues.read_api.bodies import ExpectedStartBody
 from queues.read_api.nodes import (
     AcceleratorBody,
     ClosureBody,
@@ -34,9 +35,9 @@ from queues.read_api.nodes import (
 )
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing
-from tests.fakes.fake_reader import DECISIONS, RUNNING, FakeReader, gpu_node, served
+from tests.fakes.fake_reader import DECISIONS, RUNNING, FakeReader, gpu_node, served, waiting
 from tests.fakes.page_servers import ask, running
-from tests.fakes.read_api.fake_lists import ENDED
+from tests.fakes.read_api.fake_lists import ENDED, NOW
 from tests.fakes.read_api.fake_outlooks import OUTLOOK
 from tests.tables import with_rows
 from tests.unit.admission.cli.page.shown import loan, reservation, use_over_time
@@ -186,6 +187,35 @@ async def test_live_workloads_and_decisions_are_listed(views: Views) -> None:
     html = await shown(views, "decisions")
     assert html.index("yolo") < html.index("bert")
     assert "Preempted: for vcjob/ml/tune-3" in html
+
+
+async def test_what_waits_is_searched_and_limited_to_ones_own_with_queue_and_user_in_each_row(
+    views: Views,
+) -> None:
+    html = await shown(views, "pending")
+    assert '<td data-column="User">ben</td>' in html
+    assert '<a href="/pending?mine=true">mine</a>' in html
+    html = await shown(views, "pending", search="LLAMA", queue="train")
+    assert "llama-pretrain" in html
+    assert "tune-3" not in html
+    assert '<input id="search" type="search" name="search" value="LLAMA"' in html
+    assert '<input type="hidden" name="queue" value="train">' in html, "a search stays in the queue"
+    assert '<a href="/pending?queue=train&amp;mine=true&amp;search=LLAMA">mine</a>' in html
+    assert "No workload waits here that you may see." in await shown(views, "pending", mine="true")
+    html = await shown(views, "workloads", search="ben", state="admitted,evicting")
+    assert '<li aria-current="true">running</li>' in html
+
+
+@pytest.mark.parametrize("unknown", ["never", "not_yet"])
+def test_a_start_that_is_not_known_is_no_entry(unknown: str) -> None:
+    known = ExpectedStartBody(computed=NOW, earliest="2026-11-21T10:10:00Z", latest="2026-11-21T10:40:00Z")
+    lines = [
+        structs.replace(waiting("known", 1), expected=known),
+        structs.replace(waiting("unknown", 2), expected=structs.replace(known, **{unknown: True})),
+    ]
+    html = str(form("forms.html", "waiting_table", lines, NOW, 2))
+    assert html.count('<td data-column="Expected">in 10-40m</td>') == 1
+    assert html.count('<td data-column="Expected" class="none">–</td>') == 1
 
 
 async def test_decisions_are_shown_without_ends_unless_all_are_asked_for(
@@ -458,6 +488,7 @@ async def every_view(text: str) -> list[Markup]:
     planned = planned_view(
         Planned(lines=[keeps], gaps=(text,)), [structs.replace(queues[1], loans=(lent,))], 1.8e9
     )
+    asked = dict.fromkeys((*CHOSEN, "state"), text)
     of_queues = {"queues": queues, "resource": resource}
     views = [
         render("queues.html", queues=queues, resource=resource),
@@ -470,8 +501,8 @@ async def every_view(text: str) -> list[Markup]:
             planned=planned,
             **of_queues,
         ),
-        render("pending.html", body=pending, queue=text, namespace=text, first=None, next=None),
-        render("workloads.html", body=listed, asked={"queue": text, "user": text}, first=None, next=None),
+        render("pending.html", body=pending, **list_frame("pending", pending, asked, {})),
+        render("workloads.html", body=listed, **list_frame("workloads", listed, asked, {})),
         render("users.html", body=users, shown_queue=text, first=None, next=None),
         render("decisions.html", body=decided, choices=[]),
         render("workload.html", found=found),
