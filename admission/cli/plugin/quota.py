@@ -1,7 +1,8 @@
 """``kubectl muster quota``: what queues may use, and who changed that and why."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from heapq import merge
 from itertools import chain, islice, takewhile
 from typing import Final, TypeVar
 
@@ -25,7 +26,7 @@ from admission.cli.rendering.quota import (
 from admission.cli.rendering.terminal import moment, say
 from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
-from queues.read_api.bodies import QueueBody, QueueList, QueueVersionList
+from queues.read_api.bodies import QueueBody, QueueList, QueueVersionBody, QueueVersionList
 
 #: Versions of a queue in one answer of the read API, and in a history without --limit.
 PAGE: Final = 100
@@ -97,33 +98,52 @@ def _with_children(queues: Sequence[QueueBody], name: str) -> tuple[QueueBody, .
     metavar="N",
     help=f"At most so many changes [{_USUAL}, with --since all].",
 )
+@click.option("--below", is_flag=True, help="Also changes of the queues below it.")
 @output
 @route
-def history(queue: str, since: datetime | None, limit: int | None, output: Output, route: Route) -> int:
+def history(
+    queue: str, since: datetime | None, limit: int | None, below: bool, output: Output, route: Route
+) -> int:
     """Show the changes of QUEUE, the newest first: the time, the user who wrote each, and which fields.
 
     A change is recorded shortly after it is made; changes while no replica of Muster leads are recorded as one.
     -o wide also shows versions in which something else than the spec changed, such as a queue that was closed.
     """
     most = limit or (None if since else _USUAL)
-    pages = _pages(route, queue)
-    first = next(pages)
-    versions = (version for page in chain([first], pages) for version in page.items)
-    recent = takewhile(lambda version: since is None or moment(version.at) >= since, versions)
-    wanted = (version for version in recent if version.what != "other" or output.form != "table")
-    shown = list(islice(wanted, most))
+    names = _subtree(route, queue) if below else [queue]
+    histories = {name: _pages(route, name) for name in names}
+    first = {name: next(pages) for name, pages in histories.items()}
+    of_each = [_named_versions(name, chain([first[name]], pages)) for name, pages in histories.items()]
+    versions = merge(*of_each, key=lambda found: moment(found[1].at), reverse=True)
+    recent = takewhile(lambda found: since is None or moment(found[1].at) >= since, versions)
+    wanted = (found for found in recent if found[1].what != "other" or output.form != "table")
+    found = list(islice(wanted, most))
+    shown = {name: [version for of, version in found if of == name] for name in names}
     cut = next(wanted, None) is not None
 
     def table() -> str:
-        if not shown:
+        if not found:
             say(f"Queue {queue} was not changed{_since(since)}.", err=True)
-        told = ended_by_themselves(shown, first.now)
-        return history_table(told, output) if told else ""
+        told = {name: ended_by_themselves(of, first[name].now) for name, of in shown.items()}
+        return history_table(told, output) if any(told.values()) else ""
 
-    code = output.show(first, table, document={"name": queue, "items": shown})
+    document, *others = ({"name": name, "items": of} for name, of in shown.items())
+    code = output.show(first[queue], table, document={**document, "below": others} if below else document)
     if cut:
         say("There are older changes; --limit and --since show more.", err=True)
     return code
+
+
+def _subtree(route: Route, queue: str) -> list[str]:
+    """A queue, and those below it now."""
+    from admission.cli.plugin.queues import below
+
+    found = below(ask(route, "queues", QueueList).items, [queue])
+    return [queue, *(each.name for each in found if each.name != queue)]
+
+
+def _named_versions(name: str, pages: Iterable[QueueVersionList]) -> Iterator[tuple[str, QueueVersionBody]]:
+    return ((name, version) for page in pages for version in page.items)
 
 
 def _since(since: datetime | None) -> str:

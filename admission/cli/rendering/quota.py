@@ -210,27 +210,37 @@ def changes_table(rows: Sequence[Sequence[Cell]], *, width: int | None) -> str:
     return text if fits(text, width) else item_table(columns(short=True), rows, Output(width=width))
 
 
-def history_table(versions: Iterable[QueueVersionBody | LoanBody], output: Output) -> str:
-    """One line per field that was changed, with author and reason in the first of each version.
+def history_table(versions: Mapping[str, Sequence[QueueVersionBody | LoanBody]], output: Output) -> str:
+    """One line per field that was changed, with author and reason in the first of each version, the newest first.
 
-    On a terminal without room for reasons these are below.
+    ``versions``: by queue; a single one is not named. On a terminal without room for reasons these are below.
     """
+    found = [
+        (version, queue, moment(version.until if isinstance(version, LoanBody) else version.at))
+        for queue, of_queue in versions.items()
+        for version in of_queue
+    ]
     rows: list[list[Cell]] = []
-    for version in versions:
+    for version, queue, _ in sorted(found, key=lambda entry: entry[2], reverse=True):
         if isinstance(version, LoanBody):
             was = f"{version.amount} {account_text(version)}"
             ended = f"loan to {version.to} ended"
-            rows.append([version.until, None, ended, was, None, "its time was over"])
+            rows.append([version.until, None, ended, was, None, "its time was over", queue])
             continue
-        first: list[Cell] = [version.at, version.by or None, version.reason or None]
+        first: list[Cell] = [version.at, version.by or None, version.reason or None, queue]
         for field, before, after in _changes(version):
-            at, by, reason = first
-            rows.append([at, by, field, value_words(before), value_words(after), reason])
-            first = ["", "", ""]
+            at, by, reason, name = first
+            rows.append([at, by, field, value_words(before), value_words(after), reason, name])
+            first = ["", "", "", ""]
 
     def columns(*, short: bool) -> list[TableColumn[Sequence[Cell]]]:
         return [
             TableColumn("AT(UTC)" if short else "AT", lambda row: _minute(row[0]) if short else row[0]),
+            *(
+                [TableColumn[Sequence[Cell]]("QUEUE", lambda row: row[6], least=8)]
+                if len(versions) > 1
+                else []
+            ),
             TableColumn("BY", lambda row: row[1], least=8),
             TableColumn("CHANGE", lambda row: short_names(str(row[2])) if short else row[2], least=18),
             TableColumn("BEFORE", lambda row: row[3], least=8),
@@ -241,7 +251,7 @@ def history_table(versions: Iterable[QueueVersionBody | LoanBody], output: Outpu
     text = item_table(columns(short=False), rows, replace(output, width=None))
     if fits(text, output.room):
         return text
-    reasons = [f"({row[-1]})" if row[-1] else "" for row in rows]
+    reasons = [f"({row[5]})" if row[5] else "" for row in rows]
     return with_texts(item_table(columns(short=True), rows, output), reasons, output.room)
 
 

@@ -135,13 +135,27 @@ def test_a_history_has_no_json_in_its_cells(width: int | None) -> None:
         changes=(bodies.FieldChangeBody(field="access.admins", before="[]", after=admins),),
     )
 
-    told = history_table([version], Output(headers=False, width=width))
+    told = history_table({"team-a": [version]}, Output(headers=False, width=width))
 
     assert told.split() == [
         "2026-11-20T09:00:00Z",
         "ada",
         *["access.admins", "none", "Group", "team-a-admins", "-"],
     ]
+
+
+async def test_a_history_with_the_queues_below_names_them_in_one_order(ask: Asking) -> None:
+    shown = await ask("quota", "history", "team-a", "--below", "--limit", "3", "--no-headers")
+    whole = json.loads((await ask("quota", "history", "team-a", "--below", "-o", "json")).out)
+
+    changes = [line.split() for line in shown.out.splitlines() if line[0] != " "]
+    assert [(words[0][:10], words[1]) for words in changes] == [
+        ("2026-11-20", "team-a"),
+        ("2026-11-14", "train"),
+        ("2026-11-12", "team-a"),
+    ]
+    assert "older changes" in shown.err
+    assert {each["name"]: len(each["items"]) for each in whole["below"]} == {"dev": 0, "train": 1}
 
 
 async def test_a_history_that_is_cut_says_so_and_one_since_a_time_is_not(

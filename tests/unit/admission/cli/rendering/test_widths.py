@@ -53,7 +53,7 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
         f"quota show {TEAM}",
         "quota show team-x",
     ),
-    "quota history": ("quota history team-a", "quota history team-a --since 2026-11-21"),
+    "quota history": ("quota history team-a --below", "quota history team-a --since 2026-11-21"),
     "quota set": (
         f"quota set {TEAM} --deserved gpu=8 --capability gpu=8 --max-run-time 72h --yes",
         f"quota set {TEAM} --deserved gpu=12 --reason 'two nodes fewer until the repair' --dry-run server",
