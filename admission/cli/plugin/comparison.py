@@ -39,7 +39,7 @@ _TITLES: Final = {
     "grows": "Would get more pods",
     "stays": "Would not be evicted any more",
 }
-_NOTHING_DIFFERS: Final = "Nothing would be different now."
+_NOTHING_DIFFERS: Final = "No workload would start, stop or change now."
 _NOT_AT_REST: Final = "There was more to decide when this was broken off."
 #: Instead of the name of a workload that the user may not see.
 HIDDEN: Final = "another workload"

@@ -73,7 +73,10 @@ def test_who_changed_quota_when_and_why_is_told_to_those_who_may_see_the_queue(
 
 def _without_trial(text: str) -> str:
     """The text without what the leader says of effects, and of limits that a loan changes."""
-    effects = ("Nothing would be different now.", "When waiting work should start is not known now.")
+    effects = (
+        "No workload would start, stop or change now.",
+        "When waiting work should start is not known now.",
+    )
     kept = (
         line
         for line in text.splitlines()

@@ -152,9 +152,10 @@ def test_names_of_others_command_no_terminal() -> None:
 
 
 def test_where_nothing_differs_that_is_said() -> None:
-    assert effects_text(comparison(counts={}), Output()) == "Nothing would be different now.\n"
+    nothing = "No workload would start, stop or change now.\n"
+    assert effects_text(comparison(counts={}), Output()) == nothing
     found = effects_text(comparison(counts={}, at_rest=False), Output())
-    assert found == "Nothing would be different now.\nThere was more to decide when this was broken off.\n"
+    assert found == nothing + "There was more to decide when this was broken off.\n"
 
 
 # -- what is refused ------------------------------------------------------------------------------------------
