@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from admission.decode.fields import defect, explained, seconds
+from admission.decode.fields import defect, explained, one, seconds
 from admission.facts.changes import Fact
 from admission.facts.pods import SHAPE_DETAILS, PodFact, TemplateFact
 from admission.facts.workloads import NO_GROUP_REQUEST, GroupRequest, WorkloadFact
@@ -53,6 +53,17 @@ def unreadable_fact(kind: KindName, bare: Bare, error: Exception) -> WorkloadFac
         deleting=meta.deletion_timestamp is not None,
         obstacle=values.obstacle,
     )
+
+
+def said_by_metadata(kind: KindName, meta: WireMetadata) -> dict[str, Any]:
+    """What the metadata of an object says of the workload that it is: fields of its fact."""
+    return {
+        "key": WorkloadKey(kind, meta.uid),
+        "namespace": one(meta.namespace),
+        "name": meta.name,
+        "created": seconds(meta.creation_timestamp),
+        "deleting": meta.deletion_timestamp is not None,
+    }
 
 
 def queue_said(written: str | None, meta: WireMetadata, values: UserValues) -> QueueName | None:

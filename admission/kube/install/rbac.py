@@ -49,6 +49,8 @@ class PolicyRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     group: str = ""
+    #: Other groups that have some of the resources. No two have one of the same name.
+    more_groups: tuple[str, ...] = ()
     #: Only objects of these names.
     names: tuple[str, ...] = ()
     #: A word for what Muster needs it for, unique; tests and messages use it. "": it is for people.
@@ -59,7 +61,7 @@ class PolicyRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """As RBAC writes it."""
         names = {"resourceNames": list(self.names)} if self.names else {}
         return {
-            "apiGroups": [self.group],
+            "apiGroups": [self.group, *self.more_groups],
             "resources": list(self.resources),
             "verbs": list(self.verbs),
             **names,
@@ -91,24 +93,24 @@ _RIGHTS: Final = msgspec.yaml.decode(
 
 
 def kind_rules(kinds: Iterable[WorkloadKindSpec]) -> Iterator[PolicyRule]:
-    """Muster's rights for kinds of other projects, by their API groups."""
+    """Muster's rights for kinds of other projects."""
     waiting = [kind for kind in kinds if not kind.passes_on]
-    for group, plurals in _by_group(maker for kind in waiting for maker in kind.suspended_with).items():
+    for maker in dict.fromkeys(maker for kind in waiting for maker in kind.suspended_with):
         why = "suspend and resume it with what its operator makes of it"
-        yield PolicyRule(plurals, ("patch",), group, purpose=f"hold-{group}", why=why)
-    for group, plurals in _by_group(kind.resource for kind in waiting).items():
+        yield _right_to([maker], "patch", purpose=f"hold-{maker.group}", why=why)
+    if resources := [kind.resource for kind in waiting]:
         why = "see what waits or runs, resume what is admitted, suspend what is evicted"
-        yield PolicyRule(plurals, ("get", "list", "watch", "patch"), group, purpose=f"hold-{group}", why=why)
-        statuses = tuple(f"{plural}/status" for plural in plurals)
-        yield PolicyRule(statuses, ("patch",), group, purpose=f"tell-{group}", why="why it waits")
+        yield _right_to(resources, "get", "list", "watch", "patch", purpose="hold-objects", why=why)
+        yield _right_to(resources, "patch", part="/status", purpose="tell-objects", why="why it waits")
 
 
-def _by_group(resources: Iterable[ApiResource]) -> dict[str, tuple[str, ...]]:
-    """Their plurals, by API group."""
-    found: dict[str, tuple[str, ...]] = {}
-    for resource in resources:
-        found[resource.group] = (*found.get(resource.group, ()), resource.plural)
-    return found
+def _right_to(
+    resources: Sequence[ApiResource], *verbs: str, part: str = "", purpose: str = "", why: str = ""
+) -> PolicyRule:
+    """A right to objects of these kinds, or to a part of them."""
+    plurals = tuple(f"{each.plural}{part}" for each in resources)
+    group, *others = dict.fromkeys(each.group for each in resources)
+    return PolicyRule(plurals, verbs, group, tuple(others), purpose=purpose, why=why)
 
 
 #: Cluster-wide rights of Muster, those for kinds of other projects included.
@@ -193,9 +195,7 @@ def people() -> list[Document]:
 
 def _seen(kinds: Iterable[WorkloadKindSpec]) -> list[Document]:
     """The right to see objects of these kinds."""
-    by_group = _by_group(kind.resource for kind in kinds)
-    plurals = [plural for each in by_group.values() for plural in each]
-    return [{"apiGroups": [*by_group], "resources": plurals, "verbs": ["get", "list", "watch"]}]
+    return [_right_to([kind.resource for kind in kinds], "get", "list", "watch").document()]
 
 
 def _part_of(role: str) -> dict[str, str]:

@@ -23,7 +23,13 @@ from admission.decode.pod_templates import (
     pod_set_of,
 )
 from admission.decode.template_trials import template_digest
-from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
+from admission.decode.workload_facts import (
+    MAIN,
+    counted_generation,
+    digest,
+    of_possible_size,
+    said_by_metadata,
+)
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import Conduct
 from admission.facts.workloads import (
@@ -55,7 +61,7 @@ from queues.api import names
 from queues.api.api_resources import JOBS, ApiResource
 from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_PODS, UserValues, number, shortened
-from queues.workload import PodSet, WorkloadKey
+from queues.workload import PodSet
 
 #: What an annotation says that means yes or no; None: neither, or it is not there.
 _TRUTHS: Final[Mapping[str | None, bool]] = {"true": True, "false": False}
@@ -140,11 +146,8 @@ def job_fact(job: WireJob) -> WorkloadFact:
     generation, alone = _counted(spec.completion_mode, said.pods, said.claims, counted)
     finished = any(is_true(status.conditions, kind) for kind in ("Complete", "Failed"))
     fact = WorkloadFact(
-        key=WorkloadKey(kind_names.JOB, meta.uid),
-        namespace=one(meta.namespace),
-        name=meta.name,
+        **said_by_metadata(kind_names.JOB, meta),
         queue=one(queue),
-        created=seconds(meta.creation_timestamp),
         # Members that are done count as present in the gang.
         minimum=min(gang, count),
         pod_sets=(replace(said.pods, done=done),) if done else alone,
@@ -158,7 +161,6 @@ def job_fact(job: WireJob) -> WorkloadFact:
         finished=finished,
         failed=is_true(status.conditions, "Failed"),
         told=told_by_condition(status.conditions),
-        deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
         may_grow=_TRUTHS.get(annotations.get(names.MAY_GROW)),
         whole_by_default=stated is None and parallelism > 1 and not said.has_service,
@@ -209,10 +211,7 @@ def _suspended_at(conditions: tuple[WireCondition, ...] | None) -> int:
 
 @lru_cache(maxsize=4096)
 def _counted(
-    mode: str | None,
-    pods: PodSet,
-    claims: tuple[PodResourceClaim, ...],
-    counts: tuple[int, int | None, int],
+    mode: str | None, pods: PodSet, claims: tuple[PodResourceClaim, ...], counts: tuple[int, int | None, int]
 ) -> tuple[str, tuple[PodSet]]:
     """The generation, and the pod set as the only one. Most Jobs repeat one of a few, and share it."""
     asked = (mode, pods.takes, pods, *((claims,) if claims else ()))

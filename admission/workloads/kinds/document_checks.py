@@ -140,11 +140,8 @@ def _of_own_kind(subject: Subject, support: KindSupport, inherited: str) -> Iter
     try:
         if support.reader is None:
             pod = msgspec.json.decode(raw, type=WirePod)
-            queue, obstacle, volumes = (
-                named_queue(subject.value)[1],
-                read_pod(pod).obstacle,
-                volumes_of(pod.spec),
-            )
+            _, queue = named_queue(subject.value)
+            obstacle, volumes = read_pod(pod).obstacle, volumes_of(pod.spec)
         else:
             fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
             if not isinstance(fact, WorkloadFact):
@@ -180,15 +177,11 @@ def _of_operator(
         )
         return
     queue = fact.queue or inherited
-    if fact.obstacle is not None:
-        # What only the rules for work in queues refuse starts at once where it names no queue.
-        is_wrong = queue or problem_of_form(description, job) is not None
-        yield (
-            _told(subject, "error", fact.obstacle.message)
-            if is_wrong
-            else _told(subject, "note", fact.obstacle.message, " in a queue")
-        )
     told = "" if fact.obstacle is None else fact.obstacle.message
+    if told and (queue or problem_of_form(description, job) is not None):
+        yield _told(subject, "error", told)
+    elif told:  # what only the rules for work in queues refuse starts at once where it names no queue
+        yield _told(subject, "note", told, " in a queue")
     for each in written_templates(description, job):
         yield from _of_template(subject, each, told, in_queue=bool(queue))
     if not queue:

@@ -10,15 +10,14 @@ from dataclasses import replace
 
 import msgspec
 
-from admission.decode.fields import explained, one, seconds
+from admission.decode.fields import explained, one
 from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import subgroups_of, tier_of
-from admission.decode.workload_facts import digest, queue_said, shared_request
+from admission.decode.workload_facts import digest, queue_said, said_by_metadata, shared_request
 from admission.facts.pods import PodFact, PodShape
 from admission.facts.volcano_jobs import NetworkTopologySpec
 from admission.facts.workloads import GroupRequest, SubGroup, WorkloadFact
 from admission.wire import Int32, Quantity, WireCondition, WireMetadata, WireStruct
-from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.gang_words import told_of
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
 from admission.workloads.pod_sets import numbered
@@ -41,7 +40,7 @@ from queues.api.validation.podgroup_rules import resource_name_violations
 from queues.api.validation.size_rules import plain_amounts
 from queues.errors import InvalidQuantity
 from queues.resources import Resources, request
-from queues.workload import NO_RULES, PlacementRules, PodSet, WorkloadKey
+from queues.workload import NO_RULES, PodSet, WorkloadKey
 
 
 class WirePodGroupSpec(WireStruct):
@@ -95,12 +94,9 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
     except msgspec.DecodeError as error:
         values.note(f"spec.subGroupPolicy: {explained(error)}")
     return WorkloadFact(
-        key=WorkloadKey(kind_names.POD_GROUP, meta.uid),
-        namespace=meta.namespace,
-        name=meta.name,
+        **said_by_metadata(kind_names.POD_GROUP, meta),
         queue=queue,
         priority_class=values.name("spec.priorityClassName", spec.priority_class_name) or "",
-        created=seconds(meta.creation_timestamp),
         minimum=max(minimum, 0),
         group=shared_request(
             GroupRequest(
@@ -114,7 +110,6 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
         ),
         phase=(group.status and group.status.phase) or "",
         generation=digest(minimum, sorted(task_minimums.items()), spec.network_topology, subgroups),
-        deleting=meta.deletion_timestamp is not None,
         obstacle=values.obstacle,
         unsupported=tuple(each.message for each in resource_name_violations(spec.min_resources or ())),
         stands_for=stands_for,
@@ -182,7 +177,11 @@ def group_pod_sets(
     sets = []
     for name in sorted(members.keys() | held.keys()):
         waiting, mine = members.get(name, []), held.get(name, set())
-        template = waiting[0].shape.pod_set(name) if waiting else _pod_set_of_seat(seats[name], rules)
+        template = (
+            waiting[0].shape.pod_set(name)
+            if waiting
+            else PodSet(name=name, count=0, takes=seats[name].takes, rules=rules.get(name, NO_RULES))
+        )
         sets.append(numbered(template, mine, len(mine) + max(0, len(waiting) - vacant[name])))
     return in_subgroups(_with_task_minimums(sets, fact.group.task_minimums), fact)
 
@@ -211,14 +210,6 @@ def _with_task_minimums(sets: Sequence[PodSet], minimums: Mapping[str, int]) -> 
     return tuple(shared)
 
 
-def _pod_set_of_seat(seat: Seat, rules: Mapping[str, PlacementRules]) -> PodSet:
-    return PodSet(name=seat.pod_set, count=0, takes=seat.takes, rules=rules.get(seat.pod_set, NO_RULES))
-
-
-def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
-    return () if inputs.fact is None else group_pod_sets(inputs.fact, inputs.pods, places)
-
-
 POD_GROUP = KindSupport(
     kind=kind_names.POD_GROUP,
     resource=POD_GROUPS,
@@ -228,6 +219,8 @@ POD_GROUP = KindSupport(
     holding=Holding.GATED,
     status=StatusForm.POD_GROUP,
     is_group=True,
-    pod_sets=_pod_sets,
+    pod_sets=lambda inputs, places: (
+        () if inputs.fact is None else group_pod_sets(inputs.fact, inputs.pods, places)
+    ),
     pod_set_name=shape_name,
 )

@@ -123,17 +123,10 @@ def controlled_by(
 
     def controller_of(metadata: WireMetadata) -> PodController | None:
         for reference in metadata.owner_references or ():
-            if (
-                reference.controller
-                and reference.kind == resource.kind
-                and reference.api_version.startswith(group)
-                and is_uid(reference.uid)
-            ):
-                return one(
-                    PodController(
-                        WorkloadKey(kind, reference.uid), reference.name, marks(metadata, reference)
-                    )
-                )
+            is_controller = reference.controller and reference.kind == resource.kind
+            if is_controller and reference.api_version.startswith(group) and is_uid(reference.uid):
+                key = WorkloadKey(kind, reference.uid)
+                return one(PodController(key, reference.name, marks(metadata, reference)))
         return None
 
     return controller_of

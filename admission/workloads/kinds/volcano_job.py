@@ -1,6 +1,6 @@
 """Volcano Jobs: no pods exist while they wait; Muster makes the pods (``admission.volcano_jobs``). Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
@@ -14,9 +14,8 @@ from admission.decode.pod_templates import by_pod_set, pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.topology_requests import tier_of
 from admission.decode.volcano_jobs import job_of
-from admission.decode.workload_facts import of_possible_size, queue_said, shared_request
-from admission.facts.pods import PodPhase
-from admission.facts.volcano_jobs import NOTHING_SHOWN, JobSpec, NetworkTopologySpec, ShownState, TaskSpec
+from admission.decode.workload_facts import of_possible_size, queue_said, said_by_metadata, shared_request
+from admission.facts.volcano_jobs import JobSpec, NetworkTopologySpec, ShownState, TaskSpec
 from admission.facts.volumes import PodVolume
 from admission.facts.workloads import GroupRequest, WorkloadFact
 from admission.volcano_jobs.volumes import claim_name
@@ -30,7 +29,7 @@ from queues.api.api_resources import VOLCANO_JOBS
 from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues
 from queues.api.validation.job_rules import dependency_violations
 from queues.errors import InvalidDocument
-from queues.workload import Partition, PodSet, WorkloadKey
+from queues.workload import Partition, PodSet
 
 _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
@@ -44,15 +43,18 @@ class WireVolcanoJobSpec(WireStruct):
 
 
 class WireVolcanoJobState(WireStruct):
-    """The phase of a Volcano Job."""
+    """The phase of a Volcano Job, and since when it has it."""
 
     phase: str | None = None
+    last_transition_time: str | None = None
 
 
 class WireVolcanoJobStatus(WireStruct):
     """The status of a Volcano Job."""
 
     state: WireVolcanoJobState | None = None
+    version: Int32 | None = None
+    retry_count: Int32 | None = None
 
 
 class WireVolcanoJob(WireStruct):
@@ -67,7 +69,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes | msgspec.Raw) -> WorkloadF
     """A Volcano Job, with all that its pods are made from."""
     meta, values = job.metadata, UserValues()
     document = _DOCUMENT.decode(raw)
-    fact = replace(_object_fact(job, values), shown=_shown_state(document.status))
+    fact = _object_fact(job, values)
     try:
         spec = job_of(meta, document.spec)
     except InvalidDocument as error:
@@ -91,21 +93,26 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes | msgspec.Raw) -> WorkloadF
 def _object_fact(job: WireVolcanoJob, values: UserValues) -> WorkloadFact:
     """What the object says next to its tasks."""
     meta = job.metadata
-    phase = (job.status and job.status.state and job.status.state.phase) or ""
+    status = job.status or WireVolcanoJobStatus()
+    state = status.state or WireVolcanoJobState()
+    phase = state.phase or ""
     return WorkloadFact(
-        key=WorkloadKey(kind_names.VOLCANO_JOB, meta.uid),
-        namespace=meta.namespace,
-        name=meta.name,
+        **said_by_metadata(kind_names.VOLCANO_JOB, meta),
         queue=queue_said(job.spec.queue, meta, values),
         priority_class=values.name("spec.priorityClassName", job.spec.priority_class_name) or "",
-        created=seconds(meta.creation_timestamp),
         minimum=0,
         phase=phase,
+        shown=one(
+            ShownState(
+                max(0, status.version or 0),
+                max(0, status.retry_count or 0),
+                seconds(state.last_transition_time),
+            )
+        ),
         group=shared_request(GroupRequest(network_tier=tier_of(job.spec.network_topology, values))),
         generation=str(meta.generation),
         finished=phase in _ENDED,
         failed=phase in ("Failed", "Terminated"),
-        deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),
     )
 
@@ -198,45 +205,23 @@ def _note_contradiction(spec: JobSpec, values: UserValues) -> None:
 
 
 class _Document(msgspec.Struct):
-    """An object in parts, each read by itself."""
+    """An object whose spec is read by itself."""
 
     spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _State(WireStruct):
-    last_transition_time: str | None = None
-
-
-class _Status(WireStruct):
-    version: Int32 | None = None
-    retry_count: Int32 | None = None
-    state: _State = msgspec.field(default_factory=_State)
 
 
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
-_STATUS: Final = msgspec.json.Decoder(_Status)
-
-
-def _shown_state(raw: msgspec.Raw) -> ShownState:
-    try:
-        status = _STATUS.decode(raw)
-    except msgspec.DecodeError:
-        return NOTHING_SHOWN
-    version, retry_count = max(0, status.version or 0), max(0, status.retry_count or 0)
-    return one(ShownState(version, retry_count, seconds(status.state.last_transition_time)))
 
 
 def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
-    if inputs.fact is None:
-        return ()
-    return tuple(_without_done(pods, inputs.outcomes) for pods in inputs.fact.pod_sets)
-
-
-def _without_done(pods: PodSet, outcomes: Mapping[tuple[str, int], PodPhase]) -> PodSet:
     # Pods that are done count as present in the gang, so the minimum stays.
-    done = frozenset(ordinal for name, ordinal in outcomes if name == pods.name)
-    return replace(pods, done=done) if done else pods
+    done: dict[str, set[int]] = {}
+    for name, ordinal in inputs.outcomes:
+        done.setdefault(name, set()).add(ordinal)
+    return tuple(
+        replace(pods, done=frozenset(done[pods.name])) if pods.name in done else pods
+        for pods in (inputs.fact.pod_sets if inputs.fact is not None else ())
+    )
 
 
 def _marked(metadata: WireMetadata, reference: WireOwnerReference) -> bool:
@@ -249,11 +234,7 @@ def _marked(metadata: WireMetadata, reference: WireOwnerReference) -> bool:
 VOLCANO_JOB = KindSupport(
     kind=kind_names.VOLCANO_JOB,
     resource=VOLCANO_JOBS,
-    reader=ObjectReader(
-        informer="volcano-jobs",
-        wire=WireVolcanoJob,
-        fact=volcano_job_fact,
-    ),
+    reader=ObjectReader(informer="volcano-jobs", wire=WireVolcanoJob, fact=volcano_job_fact),
     holding=Holding.NO_PODS,
     status=StatusForm.VOLCANO_JOB,
     controller_of=controlled_by(kind_names.VOLCANO_JOB, VOLCANO_JOBS, _marked),

@@ -201,7 +201,7 @@ for description in OPERATOR_KINDS:
         "hold": [*_sees(served), _patches(_in(served)), _at(_in(served))],
         "tell": [_patches(_in(served, subresource="status"))],
     }.items():
-        PURPOSES.setdefault(f"{purpose}-{served.group}", []).extend(asks)
+        PURPOSES.setdefault(f"{purpose}-objects", []).extend(asks)
 ALL = (CONTROLLER, AT_HOME, PROVISIONING)
 #: The same right from the other role as well: creating secrets anywhere includes home.
 INCLUDED = {"make-certificates"}

@@ -130,8 +130,9 @@ def test_every_right_has_a_purpose_of_its_own(
     rules = [*everywhere, *at_home]
     assert len({rule.purpose for rule in rules}) == len(rules)
     granted = [
-        (rule.group, resource, verb)
+        (group, resource, verb)
         for rule in everywhere
+        for group in (rule.group, *rule.more_groups)
         for resource in rule.resources
         for verb in rule.verbs
     ]

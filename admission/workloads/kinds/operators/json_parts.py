@@ -29,12 +29,9 @@ def part(raw: msgspec.Raw | None, path: Path, where: Sequence[str] = ()) -> msgs
     for depth, field in enumerate(path):
         if raw is None:
             return None
-        raw = _present(members(raw, (*where, *path[:depth])).get(field))
+        found = members(raw, (*where, *path[:depth])).get(field)
+        raw = None if found is None or bytes(found) == _NULL else found
     return raw
-
-
-def _present(raw: msgspec.Raw | None) -> msgspec.Raw | None:
-    return None if raw is None or bytes(raw) == _NULL else raw
 
 
 def members(raw: msgspec.Raw | None, where: Sequence[str]) -> Mapping[str, msgspec.Raw]:

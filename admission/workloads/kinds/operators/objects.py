@@ -9,16 +9,17 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from admission.decode.fields import is_true, one, seconds
+from admission.decode.fields import is_true, one
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import TemplatePods, by_pod_set, pod_set_of
-from admission.decode.workload_facts import counted_generation, digest, of_possible_size, queue_said
-from admission.facts.workloads import (
-    NOTHING_BY_NAME,
-    ChildCluster,
-    JobRevision,
-    WorkloadFact,
+from admission.decode.workload_facts import (
+    counted_generation,
+    digest,
+    of_possible_size,
+    queue_said,
+    said_by_metadata,
 )
+from admission.facts.workloads import NOTHING_BY_NAME, ChildCluster, JobRevision, WorkloadFact
 from admission.wire import WireCondition, WireMetadata
 from admission.workloads.kinds.batch_job import interchangeable_pod_sets, told_by_condition
 from admission.workloads.kinds.operators.json_parts import (
@@ -78,12 +79,7 @@ def support_of(description: WorkloadKindSpec, *, is_leaving: bool = False) -> Ki
     return KindSupport(
         kind=description.kind,
         resource=resource,
-        reader=ObjectReader(
-            informer=resource.plural,
-            wire=WireOperatorJob,
-            fact=fact,
-            may_be_absent=True,
-        ),
+        reader=ObjectReader(informer=resource.plural, wire=WireOperatorJob, fact=fact, may_be_absent=True),
         suspend=description.suspend,
         name_labels=description.name_labels,
         **_OF_OPERATORS,
@@ -161,17 +157,13 @@ def _object_fact(description: WorkloadKindSpec, job: WireOperatorJob, values: Us
     ended = [kind for kind in description.ended.conditions if is_true(conditions, kind)]
     ended += [said for each in description.ended.fields if (said := _text_of(job, each.at)) in each.values]
     return WorkloadFact(
-        key=WorkloadKey(description.kind, meta.uid),
-        namespace=one(meta.namespace),
-        name=meta.name,
+        **said_by_metadata(description.kind, meta),
         queue=one(queue_said(None, meta, values)),
-        created=seconds(meta.creation_timestamp),
         minimum=0,
         generation=str(meta.generation),
         finished=bool(ended),
         failed=any(said.lower() == "failed" for said in ended),
         told=told_by_condition(conditions),
-        deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),
         maker=_maker(description, meta),
     )
@@ -368,14 +360,10 @@ def _held_at(templates: Templates, job: WireOperatorJob, values: UserValues) -> 
         computed = _COMPUTED.get(templates.computed)
         content = bytes(template) if computed is None else computed(job, raw, path)
         existing = tuple(_existing(raw, path, templates.metadata_at))
-        is_marked = _says_it_is_resumed(part(raw, templates.metadata_at, path), inner, job.metadata.uid)
+        metadata, said = part(raw, templates.metadata_at, path), ("annotations", names.MEMBER_OF)
+        # Its pods are members of the object.
+        is_marked = f"/{job.metadata.uid}/" in text(part(metadata, said, inner), (*inner, *said))
         yield HeldTemplate(name, content, where, path, count, inner, existing, is_marked)
-
-
-def _says_it_is_resumed(written: msgspec.Raw | None, where: Path, uid: str) -> bool:
-    """Whether labels and annotations at a place say that the pods are members of the object with this uid."""
-    place = ("annotations", names.MEMBER_OF)
-    return f"/{uid}/" in text(part(written, place, where), (*where, *place))
 
 
 def _existing(raw: msgspec.Raw | None, path: Path, inner: Path) -> Iterator[Path]:
@@ -440,19 +428,13 @@ def _progress(
     for templates in description.templates:
         for name, raw, path in _holders(templates, job):
             units[name] = next(_factors(templates.counts, raw, path, UserValues()), 1)
-            is_due = (
-                all(
-                    _is_met(before, units, counts)
-                    for before in elements(part(raw, templates.depends_on, path), path)
-                )
-                if templates.depends_on
-                else True
-            )
-            found[name] = (
-                PodSetProgress(jobs=units[name], is_due=is_due)
-                if told.of_jobs
-                else PodSetProgress(units[name], counts.get(name, _NOTHING_TOLD).succeeded, is_due=is_due)
-            )
+            needed = elements(part(raw, templates.depends_on, path), path) if templates.depends_on else ()
+            is_due = all(_is_met(before, units, counts) for before in needed)
+            if told.of_jobs:
+                found[name] = PodSetProgress(jobs=units[name], is_due=is_due)
+            else:
+                succeeded = counts.get(name, _ToldCounts()).succeeded
+                found[name] = PodSetProgress(units[name], succeeded, is_due=is_due)
     return found
 
 
@@ -463,19 +445,12 @@ class _ToldCounts(NamedTuple):
     ready: int = 0
 
 
-_NOTHING_TOLD: Final = _ToldCounts()
-
-
 def _told_counts(told: KindProgress, job: WireOperatorJob) -> Mapping[str, _ToldCounts]:
     """By pod set. A status that cannot be read keeps no work waiting."""
+    fields = (told.succeeded, told.ready)
     try:
         return {
-            name: _ToldCounts(
-                *(
-                    max(0, number(part(raw, (field,), path), path) or 0)
-                    for field in (told.succeeded, told.ready)
-                )
-            )
+            name: _ToldCounts(*(max(0, number(part(raw, (field,), path), path) or 0) for field in fields))
             for name, raw, path in _holders(told, job)
         }
     except UnexpectedPart:
@@ -486,7 +461,7 @@ def _is_met(before: msgspec.Raw, units: Mapping[str, int], counts: Mapping[str, 
     """Whether a pod set has come as far as another one waits for. One that is not there holds up nothing."""
     where = ("dependsOn",)
     name = text(part(before, ("name",), where), where)
-    told = counts.get(name, _NOTHING_TOLD)
+    told = counts.get(name, _ToldCounts())
     is_complete = text(part(before, ("status",), where), where) == "Complete"
     return (told.succeeded if is_complete else told.succeeded + told.ready) >= units.get(name, 0)
 

@@ -26,17 +26,16 @@ _KEPT: Final = ("nodeSelector", "tolerations", "affinity", "priorityClassName")
 
 def pod_template(job: WireOperatorJob, raw: msgspec.Raw | None, where: Path) -> bytes:
     """The template of the pods of a role, which is ``raw`` at a place. Raises UnexpectedPart."""
-    fields: dict[str, Any] = {}
-    for name in _KEPT:
-        if (value := part(raw, (name,), where)) is not None:
-            fields[name] = value
+    kept = ((name, part(raw, (name,), where)) for name in _KEPT)
+    fields: dict[str, Any] = {name: value for name, value in kept if value is not None}
     if "nodeSelector" not in fields and (selector := job.part(("spec", "nodeSelector"))) is not None:
         fields["nodeSelector"] = selector
     memory = _mebibytes(raw, "memory", where) or _DEFAULT_MEMORY
     overhead = _mebibytes(raw, "memoryOverhead", where)
     if overhead is None:
         overhead = _overhead(job, memory)
-    requests: dict[str, Any] = {"cpu": _cores(raw, where), "memory": f"{memory + overhead}Mi"}
+    cores = part(raw, ("coreRequest",), where) or part(raw, ("cores",), where) or 1
+    requests: dict[str, Any] = {"cpu": cores, "memory": f"{memory + overhead}Mi"}
     gpu = part(raw, ("gpu", "name"), where)
     if gpu is not None:
         requests[text(gpu, (*where, "gpu", "name"))] = part(raw, ("gpu", "quantity"), where) or 0
@@ -44,13 +43,6 @@ def pod_template(job: WireOperatorJob, raw: msgspec.Raw | None, where: Path) -> 
     annotations = part(raw, ("annotations",), where)
     metadata = {} if annotations is None else {"annotations": annotations}
     return msgspec.json.encode({"metadata": metadata, "spec": {**fields, "containers": containers}})
-
-
-def _cores(raw: msgspec.Raw | None, where: tuple[str, ...]) -> Any:
-    for name in ("coreRequest", "cores"):
-        if (found := part(raw, (name,), where)) is not None:
-            return found
-    return 1
 
 
 def _mebibytes(raw: msgspec.Raw | None, name: str, where: tuple[str, ...]) -> int | None:

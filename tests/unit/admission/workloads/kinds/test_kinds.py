@@ -26,7 +26,8 @@ def group_of(support: KindSupport) -> str:
 
 def has_right(group: str, resource: str, verb: str) -> bool:
     return any(
-        each.group == group and resource in each.resources and verb in each.verbs for each in CONTROLLER
+        group in each["apiGroups"] and resource in each["resources"] and verb in each["verbs"]
+        for each in (rule.document() for rule in CONTROLLER)
     )
 
 
