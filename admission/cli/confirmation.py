@@ -14,7 +14,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise CommandFailed(
             found="Nothing was changed, as there is no terminal to ask at",
-            hint="Say --yes to go on.",
+            hint="Add --yes to go on.",
         )
     if not click.confirm(question, err=True):
         raise CommandFailed(found="Nothing was changed")

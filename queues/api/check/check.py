@@ -320,11 +320,8 @@ def _other_kind(subject: Subject) -> Iterator[Finding]:
     if kind in _WITHOUT_EFFECT and group.endswith("volcano.sh"):
         yield subject.finding("warning", "kind", kind, "a kind that Muster acts on; this one it does not yet")
     elif group == KUEUE_GROUP:
-        expected = (
-            "Queues of Muster: `muster convert` makes them of it"
-            if kind in KUEUE_KINDS
-            else "nothing: Muster has none"
-        )
+        is_known = kind in KUEUE_KINDS
+        expected = "what `muster convert` makes of it" if is_known else "nothing: Muster has none"
         yield subject.finding("warning", "kind", f"{kind} of Kueue", expected)
     elif version in {known for known, _ in KINDS} and version not in (names.CORE, names.BATCH):
         kinds = ", ".join(name for known, name in KINDS if known == version)

@@ -145,7 +145,7 @@ async def test_a_queue_with_work_is_deleted_only_after_a_question(server: QueueS
     assert err.startswith(
         "queue sim has 3 running and 4 waiting workloads\nWhat runs goes on and counts at root;"
     )
-    assert "Say --yes to go on." in err
+    assert "Add --yes to go on." in err
 
     code, out, _ = await queue("delete", "sim", "--yes")
     assert (code, out) == (0, "queue sim deleted\n")
@@ -204,7 +204,7 @@ async def test_a_queue_below_one_with_work_is_made_only_after_a_question(
     code, _, err = await queue("create", "deep", "--parent", "sim")
     assert (code, server.writes()) == (1, [])
     assert "queue sim has 3 running and 4 waiting workloads itself, and takes none with deep below it" in err
-    assert "Say --yes to go on." in err
+    assert "Add --yes to go on." in err
 
     server.once("POST", answers(409, "it was sent", "AlreadyExists"))
     code, _, err = await queue("create", "deep", "--parent", "sim", "--yes")

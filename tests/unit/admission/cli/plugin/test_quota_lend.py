@@ -109,7 +109,7 @@ async def test_without_a_yes_or_in_a_dry_run_nothing_is_lent_or_ended(
 ) -> None:
     await server.add("vision", parent="lab", deserved={GPU: 64}, loans=[loan("language", 4)])
     code, _, err = await ask(*words)
-    assert (code, "Say --yes" in err) == (1, True)
+    assert (code, "Add --yes" in err) == (1, True)
     sent = server.seen("PATCH")
     code, out, _ = await ask(*words, "--dry-run=client")
     assert (code, "(client dry run)" in out, server.seen("PATCH")) == (0, True, sent)

@@ -67,7 +67,7 @@ async def test_without_a_terminal_nothing_is_changed_unless_the_user_says_yes(
     server: QueueServer, ask: Asking
 ) -> None:
     code, _, err = await ask(*SET)
-    assert (code, "Say --yes" in err) == (1, True)
+    assert (code, "Add --yes" in err) == (1, True)
     assert server.writes() == []
 
 

@@ -64,7 +64,7 @@ async def test_limits_that_a_loan_changes_are_told_as_they_will_count(ask: Askin
 async def test_it_is_told_before_the_question_whether_to_go_on(server: TrialServer, ask: Asking) -> None:
     code, out, err = await ask(*LEND)
     assert (code, EFFECTS in out, server.writes()) == (1, True, [])
-    assert "Say --yes to go on." in err
+    assert "Add --yes to go on." in err
 
 
 async def test_try_says_the_same_in_the_same_words(

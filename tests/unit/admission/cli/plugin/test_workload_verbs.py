@@ -267,7 +267,7 @@ async def test_several_are_cancelled_after_a_question(
     assert (code, out, changes(server)) == (1, "", [])
     assert err == (
         "vcjob/train\njob/sweep\n"
-        "Error: Nothing was changed, as there is no terminal to ask at.\nSay --yes to go on.\n"
+        "Error: Nothing was changed, as there is no terminal to ask at.\nAdd --yes to go on.\n"
     )
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("click.confirm", lambda question, **_: questions.append(question))

@@ -106,3 +106,15 @@ def test_a_kind_that_muster_does_not_act_on_is_told_by_the_names_that_its_user_w
     found = told(NAMESPACE + text)
     assert any(each.startswith("kind: found example.com/v1 Other in a queue") for each in found)
     assert not any("muster.dev/queue-name]" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("ResourceFlavor", "what `muster convert` makes of it"),
+        ("MultiKueueCluster", "nothing: Muster has none"),
+    ],
+)
+def test_objects_of_kueue_lead_to_what_converts_them(kind: str, expected: str) -> None:
+    text = f"apiVersion: kueue.x-k8s.io/v1beta1\nkind: {kind}\nmetadata: {{name: a}}\n"
+    assert told(text) == [f"kind: found {kind} of Kueue, expected {expected}"]
