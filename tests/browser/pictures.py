@@ -25,6 +25,7 @@ VIEWS: Final = {
     "reservations": "reservations",
     "tenant": "queues/team-a",
     "charts": "charts?span=day",
+    "month": "usage",
     "decisions": "decisions",
 }
 #: Further pictures: the same views in the dark, and on a phone.

@@ -126,6 +126,15 @@ def test_reserved_and_drained_nodes_look_different_from_free_ones(tab: Tab) -> N
     assert page.locator(".rack").nth(1).locator("path.closed").count() > 0
 
 
+def test_the_month_is_taken_away_as_csv(tab: Tab) -> None:
+    page = tab.open("usage")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV of the same numbers").click()
+    assert download.value.suggested_filename == "usage-2026-11.csv"
+    assert download.value.path().read_text().splitlines()[1].split(",")[2] == "team-a"
+    assert tab.complaints == []
+
+
 def test_the_skip_link_leads_to_the_content(tab: Tab) -> None:
     page = tab.open("pending")
     page.keyboard.press("Tab")

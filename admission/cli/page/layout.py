@@ -48,6 +48,7 @@ SECTIONS: Final = (
     ("Nodes", "/nodes"),
     ("Reservations", "/reservations"),
     ("Charts", "/charts"),
+    ("Usage", "/usage"),
     ("Decisions", "/decisions"),
 )
 

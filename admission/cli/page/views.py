@@ -24,12 +24,14 @@ from admission.cli.page.layout import (
     render,
     resource_names,
 )
+from admission.cli.page.month_sheet import MONTHS, month_sheet
 from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.problems import NoSuchView, unknown
 from admission.cli.plugin.explain import path_of_workload
 from admission.cli.plugin.nodes import nodes_with_gpus
 from admission.cli.plugin.queues import below, usual_resource
 from admission.cli.plugin.reservations import ClosureLine, closure_line, in_order
+from admission.cli.plugin.usage import month as month_of
 from admission.cli.rendering.quota import loan_problems, loans_of_queues
 from admission.cli.times import as_text
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
@@ -44,7 +46,7 @@ from queues.read_api.bodies import (
     UserList,
     WorkloadList,
 )
-from queues.read_api.usage import TimeSeriesList
+from queues.read_api.usage import TimeSeriesList, UsageList
 
 #: Waiting workloads on one view; the command line lists all.
 _SHOWN: Final = 200
@@ -123,6 +125,7 @@ class Views:
             "users": self._users,
             "nodes": self._nodes,
             "charts": self._charts,
+            "usage": self._month,
             "reservations": self._reservations,
             "decisions": self._decisions,
         }
@@ -232,6 +235,23 @@ class Views:
         resources = resource_names(queues, resource)
         main = over_time(body, queue=queue, span=name, queues=queues, resources=resources)
         return View(title="Charts", section="Charts", main=main, age=age_of(body)[0], least=_SELDOM)
+
+    def _month(self, parts: Sequence[str], query: _Query) -> View:
+        _only(parts, 0)
+        queues = ask(self.route, "queues", QueueList).items
+        month, queue = query.get("month", "this"), query.get("queue")
+        if month not in MONTHS:
+            raise KeyError(month)
+        if queue is not None:
+            self._check_queue(queues, queue)
+        resource = query.get("resource") or usual_resource(queues)
+        begins, ends = month_of("month", month, datetime.fromtimestamp(self.clock(), UTC))
+        period = {"from": as_text(begins), "to": as_text(ends)}
+        asked = {**period, "by": "queue" if queue else "tenant", "queue": queue, "resource": resource}
+        body = pages(self.route, "usage", UsageList, asked, limit=_SHOWN)
+        resources = resource_names(queues, resource)
+        main = month_sheet(body, month=month, queue=queue, resource=resource, resources=resources)
+        return View(title="Use in a month", section="Usage", main=main, age=age_of(body)[0], least=_SELDOM)
 
     def _reservations(self, parts: Sequence[str], _: _Query) -> View:
         _only(parts, 0)

@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import re
+from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
 from html.parser import HTMLParser
 from typing import Any
@@ -17,6 +18,7 @@ from admission.cli.access.requests import Route
 from admission.cli.page.charts import over_time
 from admission.cli.page.layout import CHOSEN, View, bar, document, form, list_frame, render
 from admission.cli.page.local import PageServer
+from admission.cli.page.month_sheet import month_sheet
 from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.problems import NoSuchView
 from admission.cli.page.server import PART
@@ -33,6 +35,7 @@ from queues.read_api.nodes import (
     NodeWorkloadsBody,
     SeatedBody,
 )
+from queues.read_api.usage import UsageBody, UsageList
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing
 from tests.fakes.fake_reader import DECISIONS, RUNNING, FakeReader, gpu_node, served, waiting
@@ -280,6 +283,25 @@ async def test_charts_have_use_shares_and_waits_with_a_table_each(views: Views) 
         await shown(views, "charts", span="year")
 
 
+async def test_a_month_is_a_sheet_with_a_bar_for_each_team_and_a_csv_of_the_same_numbers(
+    views: Views,
+) -> None:
+    html = await shown(views, "usage")
+    assert "<h1>Use in November 2026</h1>" in html
+    assert 'aria-label="team-a: 1,102.5 hours"' in html
+    assert '<td data-column="GPU-hours" class="number">400.0</td>' in html
+    assert "<strong>1,502.5 GPU-hours</strong> in all" in html
+    [written] = re.findall(r'download="usage-2026-11.csv" href="data:text/csv;base64,([^"]+)"', html)
+    rows = b64decode(written).decode().splitlines()
+    assert rows[0].startswith("from,to,tenant,resource,unit,hours")
+    assert [row.split(",")[2] for row in rows[1:]] == ["team-a", "team-b"]
+    html = await shown(views, "usage", queue="team-a", month="last")
+    assert '<a href="/usage">All tenants</a>' in html or "Nothing of it was used" in html
+    assert "<h1>Use in October 2026, queue team-a</h1>" in html
+    with pytest.raises(KeyError):
+        await shown(views, "usage", month="2026-11")
+
+
 async def test_lists_go_on_page_by_page(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("admission.cli.page.views._SHOWN", 1)
     html = await shown(views, "pending")
@@ -488,6 +510,23 @@ async def every_view(text: str) -> list[Markup]:
     planned = planned_view(
         Planned(lines=[keeps], gaps=(text,)), [structs.replace(queues[1], loans=(lent,))], 1.8e9
     )
+    line_of_use = UsageBody(
+        **dict.fromkeys(("resource", "tenant", "queue", "user", "flavor"), text),
+        **dict.fromkeys(("amount_seconds", "preempted_seconds", "faulted_seconds"), "1"),
+        workload=None,
+        others=False,
+        hours=1.0,
+    )
+    used_in_month = UsageList(
+        now=NOW,
+        from_=NOW,
+        to=NOW,
+        by=("queue",),
+        history_begins=text,
+        workloads_begin=None,
+        totals=(line_of_use,),
+        items=(line_of_use,),
+    )
     asked = dict.fromkeys((*CHOSEN, "state"), text)
     of_queues = {"queues": queues, "resource": resource}
     views = [
@@ -507,6 +546,7 @@ async def every_view(text: str) -> list[Markup]:
         render("decisions.html", body=decided, choices=[]),
         render("workload.html", found=found),
         over_time(drawn, queue=text, span="day", queues=queues, resources=[resource, text]),
+        month_sheet(used_in_month, month="this", queue=text, resource=resource, resources=[text]),
         node_racks([node]),
         one_rack([node], text),
         render("problem.html", title=text, sentence=text, ways=[]),
