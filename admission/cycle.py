@@ -38,7 +38,6 @@ from queues.dependencies import Predecessor, PredecessorQuestion
 from queues.errors import DatabaseError, DatabaseTooSlow, DataRefused, Fenced
 from queues.plan import Evict, Plan, Reason, setbacks_of
 from queues.plugins.guard import PluginFault
-from queues.quota.budgets import Period
 from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices, slices
 from queues.sql.database import Database
@@ -147,12 +146,12 @@ class Cycle:
             await asyncio.to_thread(world.queue_facts.build_tree)
         if world.admission_index.unknown:
             await recall(self._database, world)
-        if world.dependencies.must_ask:
+        if world.dependencies.is_used and world.dependencies.must_ask:
             await look_for_predecessors(self._database, world)
         if world.usage_history.needs_reading:
             await look_back(self._database, world, now)
-        if (month := world.budgets.unread(now)) is not None:
-            await read_budgets(self._database, world, month, now)
+        if world.budgets.may_differ or world.budgets.use is not None:
+            await read_budgets(self._database, world, now)
         await self._refresh(now)
         if await self._store_urgent(now):
             self._failpoint("intake-committed")
@@ -328,7 +327,8 @@ class Cycle:
     def is_due(self) -> bool:
         """Whether the next turn has something to do though nothing else changes."""
         world = self.world
-        return world.snapshot_is_stale or intake.has_urgent(world) or world.dependencies.must_ask
+        must_ask = world.dependencies.is_used and world.dependencies.must_ask
+        return world.snapshot_is_stale or intake.has_urgent(world) or must_ask
 
     def has_stopped(self) -> bool:
         """Whether the last plan was as large as one may be, so that the next turn goes on with it at once."""
@@ -419,7 +419,8 @@ class Cycle:
         opened = [admit for _, admit in applied.admitted]
         world.ledger.seq = applied.ledger_seq
         world.usage_history.post(applied.admissions, world.admissions, plan.now)
-        world.budgets.post(applied.admissions, world.admissions, plan.now)
+        if world.budgets.use is not None:
+            world.budgets.post(applied.admissions, world.admissions, plan.now)
         async for changed_now in slices(applied.admissions):
             world.put_admissions(changed_now)
         world.ledger.put_claims(applied.claims, dropped=applied.unclaimed)
@@ -464,7 +465,8 @@ class Cycle:
         waits = []
         if (ends := self.world.queue_facts.loans_until) is not None:
             waits.append(max(ends, now + 1))
-        for until in (self._decider.until, self.world.budgets.until(now)):
+        budgets = self.world.budgets
+        for until in (self._decider.until, None if budgets.use is None else budgets.until(now)):
             waits += () if until is None else (max(until, now + 1),)
         if self.has_stopped():
             waits.append(now)
@@ -511,8 +513,10 @@ async def look_back(database: Database, world: World, now: int) -> None:
         history.begin(wanted, await past_use.past_use(tx, without(wanted, far), now), now, missing=far)
 
 
-async def read_budgets(database: Database, world: World, month: Period, now: int) -> None:
-    """Read from the ledger what was used of budgets in a month. Raises DatabaseError."""
+async def read_budgets(database: Database, world: World, now: int) -> None:
+    """Read from the ledger what was used of budgets in the month, if it is not known. Raises DatabaseError."""
+    if (month := world.budgets.unread(now)) is None:
+        return
     async with database.snapshot() as tx:
         own = await hours_used(tx, month.begins, now, world.budgets.resources())
         parents = await queue_parents(tx)

@@ -70,7 +70,7 @@ def workload_of(
         obstacle = _about_to_move(inputs, fact) or _too_few_pods(inputs, fact, pod_sets)
     if obstacle is None and not inputs.admissions:
         # A check is not asked before what is to come first has ended.
-        obstacle = inputs.dependency or awaits_checks(inputs.checks)
+        obstacle = inputs.dependency or (awaits_checks(inputs.checks) if inputs.checks else None)
     return Workload(
         key=inputs.key,
         namespace=fact.namespace,
@@ -375,7 +375,7 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
         obstacle = _eviction_refused(inputs) or on_hold(inputs)
         obstacle = obstacle or held_back(inputs) or held_back_by_refusals(inputs)
         if obstacle is None and last is None:
-            obstacle = inputs.dependency or awaits_checks(inputs.checks)
+            obstacle = inputs.dependency or (awaits_checks(inputs.checks) if inputs.checks else None)
     named = pod or last or again
     return Workload(
         key=inputs.key,

@@ -52,6 +52,7 @@ from admission.world.volcano_jobs import Commands, VolcanoJobs, following
 from admission.world.volumes import ABOUT_VOLUMES, VolumeFacts
 from queues import kind_names
 from queues.admissions import Admission, AdmissionState
+from queues.api.reading.dependencies import NO_DEPENDENCIES
 from queues.parts import parts
 from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
@@ -264,7 +265,8 @@ class World:
         self.pod_index.put_pod(uid, fact)
         self.volcano_jobs.put_pod(uid, fact)
         self._settle(uid)
-        self.dependencies.observe(WorkloadKey(kind_names.POD, uid), before, fact)
+        if self.dependencies.is_used or (fact is not None and fact.conduct.after != NO_DEPENDENCIES):
+            self.dependencies.observe(WorkloadKey(kind_names.POD, uid), before, fact)
         if (
             fact is not None
             and fact.successor
@@ -335,7 +337,8 @@ class World:
         before = self.facts.get(key)
         for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
-        self.dependencies.observe(key, before, fact)
+        if self.dependencies.is_used or (fact is not None and fact.conduct.after != NO_DEPENDENCIES):
+            self.dependencies.observe(key, before, fact)
         return (key,)
 
     def _observe_node(self, change: Change) -> set[WorkloadKey]:
@@ -506,7 +509,8 @@ class World:
         if lent := self.queue_facts.tell_time(now):
             self.unsaved.queues.update(lent)
             self.snapshot_is_stale = True
-        self.snapshot_is_stale |= self.queue_facts.put_spent(self.budgets.spent(now))
+        spent = {} if self.budgets.use is None else self.budgets.spent(now)
+        self.snapshot_is_stale |= self.queue_facts.put_spent(spent)
         if nodes := self.node_inventory.tell_time(now):
             self.dirty |= self.admission_index.seated_on(*nodes)
             self.snapshot_is_stale = True
