@@ -134,8 +134,7 @@ class Ring:
         world.drop_gone(rows.queues, rows.nodes)
         await recall(self.database, world)
         await look_back(self.database, world, self.cluster.now)
-        if (month := world.budgets.unread(self.cluster.now)) is not None:
-            await read_budgets(self.database, world, month, self.cluster.now)
+        await read_budgets(self.database, world, self.cluster.now)
         return world
 
     def refresh_world(self) -> None:

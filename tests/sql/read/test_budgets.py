@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 from admission.cycle import read_budgets
 from admission.web.sql_reader import SqlReader
-from queues.quota.budgets import HoursBudget, Period
+from queues.quota.budgets import HoursBudget
 from queues.quota.queue import ROOT
 from queues.sql.database import Database
 from queues.sql.observed.rows import QueueVersion
@@ -18,7 +18,6 @@ from tests.sql.read.test_queue_versions import record, version
 HOUR = 3600
 #: Two hours before a month ends, in Berlin one.
 LATE = int(datetime(2026, 10, 31, 22, tzinfo=UTC).timestamp())
-MONTH = Period.month_of(LATE, UTC)
 TOP = QueueName("top")
 
 
@@ -55,7 +54,7 @@ async def test_use_of_a_budget_is_that_of_all_below_in_this_month_also_of_queues
 
     budget = HoursBudget(hours={GPU: 20}, holds=True)
     known = world([queue_fact("top", budget=budget), queue_fact("a", parent=TOP)])
-    await read_budgets(muster, known, MONTH, LATE + HOUR)
+    await read_budgets(muster, known, LATE + HOUR)
     assert known.budgets.use is not None
     assert known.budgets.use.hours[TOP][GPU].until(LATE + 2 * HOUR - 1) == 5 * HOUR + 2 * (HOUR - 1)
     await harness.free(first, 0, at=LATE + 4 * HOUR)
