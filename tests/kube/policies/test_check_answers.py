@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from queues.api.api_resources import CHECK_REQUESTS, JOBS
+from queues.api.api_resources import CHECK_REQUESTS
 from queues.errors import ApiError, ApiRefused
 from tests.kube.support.cluster_objects import applied, becomes
 from tests.kube.support.guarded_namespace import MUSTER, GuardedNamespace
@@ -20,6 +20,7 @@ ANSWER = {"status": {"answer": "Ready", "observedGeneration": 1}}
 
 
 def request(name: str) -> dict[str, Any]:
+    """Without an owner: the garbage collector takes what belongs to an object that does not exist."""
     spec = {
         "check": "data",
         "answeredBy": CHECK,
@@ -27,10 +28,7 @@ def request(name: str) -> dict[str, Any]:
         "queue": "team",
         "askedAt": "2026-11-30T12:00:00Z",
     }
-    owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": "train", "uid": "u1"}
-    document = CHECK_REQUESTS.document(name, spec=spec)
-    document["metadata"]["ownerReferences"] = [owner]
-    return document
+    return CHECK_REQUESTS.document(name, spec=spec)
 
 
 @pytest_asyncio.fixture
