@@ -49,6 +49,14 @@ class Plugin:
         self.monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(self.folder)))
         return self.asking(*before)
 
+    def put_kubectl(self) -> None:
+        """A kubectl on PATH that prints what it is called with, and fails with 3."""
+        kubectl = self.folder / "bin/kubectl"
+        kubectl.parent.mkdir()
+        kubectl.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
+        kubectl.chmod(0o755)
+        self.monkeypatch.setenv("PATH", f"{kubectl.parent}:/bin:/usr/bin")
+
     @asynccontextmanager
     async def served(
         self, reader: FakeReader, *before: str, server: FakeApiServer | None = None, **more: Any

@@ -49,11 +49,7 @@ async def server() -> AsyncIterator[PodServer]:
 @pytest.fixture
 def ask(plugin: Plugin, server: PodServer) -> Asking:
     """A kubectl that prints what it is called with is the shell; between two looks no time passes."""
-    kubectl = plugin.folder / "bin/kubectl"
-    kubectl.parent.mkdir()
-    kubectl.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
-    kubectl.chmod(0o755)
-    plugin.monkeypatch.setenv("PATH", f"{kubectl.parent}:/bin:/usr/bin")
+    plugin.put_kubectl()
     plugin.monkeypatch.setenv("COLUMNS", "400")
     plugin.monkeypatch.setattr(interactive, "_LOOK_EVERY", 0.0)
     return plugin.at(server)

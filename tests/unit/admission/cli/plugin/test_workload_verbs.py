@@ -73,11 +73,7 @@ async def server() -> AsyncIterator[Cluster]:
 @pytest.fixture
 def ask(plugin: Plugin, server: Cluster) -> Asking:
     """A kubectl prints what it is called with."""
-    kubectl = plugin.folder / "bin/kubectl"
-    kubectl.parent.mkdir()
-    kubectl.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
-    kubectl.chmod(0o755)
-    plugin.monkeypatch.setenv("PATH", f"{kubectl.parent}:/bin:/usr/bin")
+    plugin.put_kubectl()
     plugin.monkeypatch.setenv("COLUMNS", "400")
     asked = plugin.at(server)
 
