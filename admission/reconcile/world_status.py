@@ -40,6 +40,7 @@ from queues.errors import InvalidDocument
 from queues.plan import Reason
 from queues.quota.own_share import AskedOfShare, takes_nothing_back
 from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
 from queues.reason_advice import advice_on, with_advice
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, rfc3339, span
@@ -215,14 +216,15 @@ class WorldStatuses:
 
     def _own_share(self, workload: Workload, reason: Reason) -> str:
         """What is said of a workload within what its queue deserves, if the queue takes nothing back; "": nothing."""
-        tree, queue = self.world.queue_facts.tree(), workload.queue
-        used, asks = self.world.queue_totals.allocated(queue), workload.asks()
-        shares = (
-            AskedOfShare(asks.get(account.resource), used.get(account.resource), units)
-            for account, units in tree.own_deserved.get(queue, {}).items()
-            if account.flavor == NO_FLAVOR
-        )
-        return takes_nothing_back(reason.code, queue, tree, shares)
+        tree = self.world.queue_facts.tree()
+        return takes_nothing_back(reason.code, workload.queue, tree, self._asked_of_share(workload, tree))
+
+    def _asked_of_share(self, workload: Workload, tree: QueueTree) -> Iterator[AskedOfShare]:
+        """Worked out for the few reasons that need it."""
+        used, asks = self.world.queue_totals.allocated(workload.queue), workload.asks()
+        for account, units in tree.own_deserved.get(workload.queue, {}).items():
+            if account.flavor == NO_FLAVOR:
+                yield AskedOfShare(asks.get(account.resource), used.get(account.resource), units)
 
     def _problem(self, state: WorkloadState) -> Reason | None:
         """What is wrong though the workload has seats; None if nothing is known to be."""
