@@ -53,7 +53,7 @@ BUGS = (
     Bug("cordoned nodes are none", NodeTable, "emptied", _as_they_are, CALLED_SO),
     Bug("levels are not looked at", empty_cluster, "_level_of_all", lambda pods: None, CALLED_SO, 1),
     Bug("no node is added", EmptyCluster, "_may_grow", lambda *given: (), CALLED_SO, 1),
-    Bug("any node may be added", empty_cluster, "_takes", lambda *given: True, CALLED_SO, 3),
+    Bug("any node may be added", empty_cluster, "_takes", lambda *given: True, CALLED_SO, 21),
     Bug("added nodes have any label", empty_cluster, "may_be_chosen", lambda *given: True, CALLED_SO, 1),
     Bug("the impossible counts with the others", PendingWorkloads, "_limits_for", _limits_of_all, NOBODYS_WAY, 2),
 )  # fmt: skip

@@ -85,11 +85,11 @@ BUGS = (
     Bug("quota is held again and again", claims, "_is_over", lambda claim, snapshot: False,
         quota_is_held_once_and_for_those_who_ask),
     Bug("quota is held for whoever waits", pending, "awaits_pods", lambda workload: True,
-        quota_is_held_once_and_for_those_who_ask),
+        quota_is_held_once_and_for_those_who_ask, 15),
     Bug("groups that are gone are given quota", pending.PendingWorkloads, "_forget", _forget,
         what_is_gone_gets_no_quota),
     Bug("whoever is seen first gets it", quota_holds, "_order", lambda workload: _chance.getrandbits(30),
-        decision.independent_of_order, 3),
+        decision.independent_of_order, 10),
 )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def _own_queue_only(self: UserUse, queue: Any, user: str, amounts: Any, times: i
 BUGS = [
     Bug("users are never refused", UserUse, "hit", _never, decision.no_user_above_a_limit),
     Bug("use of users is not counted", UserUse, "add", _never, decision.no_user_above_a_limit, 1),
-    Bug("only the nearest limit counts", UserUse, "add", _own_queue_only, decision.no_user_above_a_limit, 8),
+    Bug("only the nearest limit counts", UserUse, "add", _own_queue_only, decision.no_user_above_a_limit, 2),
 ]
 
 

@@ -81,7 +81,7 @@ MUTATIONS = (
     Bug("run times are not looked at", closed_nodes, "longest_run", lambda workload, queues: 1,
         nothing_foreign_outlasts_the_start, 5),
     Bug("the window is open to all", closed_nodes.ClosedNodes, "is_of_holder", lambda self, path: True,
-        nothing_foreign_outlasts_the_start),
+        nothing_foreign_outlasts_the_start, 2),
     Bug("the holder comes early", closing, "ClosedNodes",
         lambda closure, mask, in_window: closed_nodes.ClosedNodes(closure, mask, True),
         nothing_foreign_outlasts_the_start, 6),

@@ -52,7 +52,7 @@ def test_turns_come_to_rest_beside_nodes_of_tenants(snapshot: Snapshot) -> None:
 
 def test_nodes_without_a_bound_break_the_first_law(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(closing, "nodes_within_right", lambda *given: chosen_nodes(*given[:-1]))
-    is_broken_in(tenant_worlds(), a_tenant_keeps_no_more_than_it_deserves)
+    is_broken_in(tenant_worlds(), a_tenant_keeps_no_more_than_it_deserves, first=8)
 
 
 @pytest.mark.long
