@@ -28,8 +28,7 @@ from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, path_upwards
 from queues.read_api.bodies import ChangeBody
 from queues.read_api.quantities import quantities
-from queues.reason_advice import advice_on
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import ReasonCode, advice_on
 from queues.resources import Resources
 from queues.text_format import counted, duration, listed, rfc3339, span
 from queues.workload import NO_FLAVOR, AdmissionId, PodSet, QueueName, Workload, WorkloadKey

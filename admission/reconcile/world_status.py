@@ -38,11 +38,9 @@ from queues.api.api_resources import ADMISSION_CHECKS, POD_GROUPS, ObjectRef
 from queues.api.types.admission_check import QUEUES_SHOWN
 from queues.errors import InvalidDocument
 from queues.plan import Reason
-from queues.quota.own_share import AskedOfShare, takes_nothing_back
 from queues.quota.queue import ROOT
-from queues.quota.tree import QueueTree
-from queues.reason_advice import advice_on, with_advice
-from queues.reason_codes import ReasonCode
+from queues.quota.tree import AskedOfShare, QueueTree
+from queues.reason_codes import ReasonCode, advice_on, with_advice
 from queues.text_format import counted, rfc3339, span
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
@@ -217,7 +215,7 @@ class WorldStatuses:
     def _own_share(self, workload: Workload, reason: Reason) -> str:
         """What is said of a workload within what its queue deserves, if the queue takes nothing back; "": nothing."""
         tree = self.world.queue_facts.tree()
-        return takes_nothing_back(reason.code, workload.queue, tree, self._asked_of_share(workload, tree))
+        return tree.takes_nothing_back(workload.queue, reason.code, self._asked_of_share(workload, tree))
 
     def _asked_of_share(self, workload: Workload, tree: QueueTree) -> Iterator[AskedOfShare]:
         """Worked out for the few reasons that need it."""

@@ -35,8 +35,7 @@ from queues.quota.usage import Usage
 from queues.read_api.bodies import ExpectedStartBody, ReasonBody, SeatsBody
 from queues.read_api.quantities import facts_with_quantities, quantities, quantity, seats_bodies
 from queues.read_api.trials import ComparisonBody, QuotaTakenBody, TrialBody, VictimBody
-from queues.reason_advice import advice_on
-from queues.reason_codes import NEEDS_A_CHANGE
+from queues.reason_codes import NEEDS_A_CHANGE, advice_on
 from queues.resources import PODS, show
 from queues.workload import NodeName, QueueName, Workload, WorkloadKey
 

@@ -52,8 +52,7 @@ from queues.api.validation.tenant_rules import Requester
 from queues.errors import DatabaseTooSlow, DatabaseUnavailable, MusterError
 from queues.read_api import bodies
 from queues.read_api.nodes import NodeList
-from queues.reason_advice import advice_on
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import ReasonCode, advice_on
 from queues.sql.read.listed import ListPlace
 from queues.sql.read.rows import PendingPlace
 

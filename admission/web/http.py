@@ -25,7 +25,7 @@ from admission.web.leader.forwarding import PLUGIN_FAILED, LeaderFailed, PluginF
 from admission.web.reader import NotAllowed, NotLeading, PeriodTooLarge, TrialRefused, UnknownName
 from queues.errors import ApiError, DatabaseError, MusterError
 from queues.read_api import bodies
-from queues.reason_advice import did_you_mean
+from queues.reason_codes import did_you_mean
 
 _log = logging.getLogger(__name__)
 encode: Final = msgspec.json.Encoder().encode

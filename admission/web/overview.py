@@ -33,13 +33,11 @@ from queues.quota.accounts import Account
 from queues.quota.budgets import HOLD, NO_HOURS, WARNED_AT, BudgetUse, HoursBudget, hours_text, hundredths
 from queues.quota.decayed_usage import DecayedUsage, PastUse
 from queues.quota.loans import LoanInForce, loans_in_force
-from queues.quota.own_share import AskedOfShare, takes_nothing_back
 from queues.quota.queue import REPORT, ROOT, Loan, Queue
-from queues.quota.tree import QueueTree
+from queues.quota.tree import AskedOfShare, QueueTree
 from queues.read_api import bodies
 from queues.read_api.quantities import quantity
-from queues.reason_advice import did_you_mean
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import ReasonCode, did_you_mean
 from queues.resources import amount, show
 from queues.sql.read.rows import AccountLine, QueueLine, QueueOrder
 from queues.text_format import rfc3339
@@ -326,7 +324,7 @@ def with_own_share(item: Item, overview: Overview) -> Item:
         for each in line.accounts
         if each.deserved is not None and not each.flavor
     )
-    more = takes_nothing_back(ReasonCode.of_row(item.reason.code), line.name, overview.tree, asks)
+    more = overview.tree.takes_nothing_back(line.name, ReasonCode.of_row(item.reason.code), asks)
     return replace(item, reason=replace(item.reason, message=item.reason.message + more)) if more else item
 
 

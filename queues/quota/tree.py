@@ -27,6 +27,7 @@ from queues.quota.queue import (
     run_limit,
 )
 from queues.quota.queue_policies import QueuePolicies, policies_of
+from queues.reason_codes import FOR_LACK, ReasonCode
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
@@ -67,6 +68,14 @@ class BudgetOnPath(NamedTuple):
     queue: QueueName
     budget: HoursBudget
     spent: SpentBudget
+
+
+class AskedOfShare(NamedTuple):
+    """What work asks of one resource, next to its queue's use and what that deserves as written."""
+
+    asked: int
+    used: int
+    deserved: int
 
 
 class UserLimit(NamedTuple):
@@ -295,6 +304,19 @@ class QueueTree(EffectiveLimits):
             self._kept[queue] = next(nearest, None)
         kept = self._kept[queue]
         return kept is None or kept in self.paths[other]
+
+    def takes_nothing_back(self, queue: QueueName, code: ReasonCode, asks: Iterable[AskedOfShare]) -> str:
+        """What is appended to a reason of this code for which work waits although its queue uses less than it deserves;
+        "": it is not so. ``asks``: of each resource that has a share. Neither the engine nor the ledger needs it."""
+        if code not in FOR_LACK or queue not in self.paths or self.policy(queue).reclaim != "never":
+            return ""
+        within = [each.asked + each.used <= each.deserved for each in asks if each.asked]
+        if not within or not all(within):
+            return ""
+        return (
+            f"; queue {queue} uses less than it deserves, and takes back nothing that others borrow"
+            " (policy.preemption.reclaim: never)"
+        )
 
     def policies(self, queue: QueueName) -> QueuePolicies:
         """The policies that serve a queue: its own, else the nearest ancestor's."""

@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 
-from queues.reason_advice import with_advice
-
 #: Numbers behind a sentence, by name: amounts are quantities, times seconds.
 Facts = Mapping[str, Any]
 
@@ -230,11 +228,6 @@ class ReasonBody(Body, frozen=True, kw_only=True):
     facts: Facts = {}
     #: Since when this code applies; null: unknown.
     since: str | None = None
-
-    @property
-    def sentence(self) -> str:
-        """Why, and what its owner can do: as the object says it."""
-        return with_advice(self.message, self.advice)
 
 
 class WorkloadBody(Body, frozen=True, kw_only=True):

@@ -19,11 +19,10 @@ from tests.laws.worlds.ring import Ring
 from tests.waiting import LIMIT
 
 #: What a newcomer reads who follows one Job, from what was decoded to the ledger; and one ``explain`` of it, in client,
-#: HTTP and SQL. Lower them when it can be; a higher number needs a reason: of the explanation four files say what its
-#: owner can do, and whether its queue takes nothing back.
+#: HTTP and SQL. Lower them when it can be; a higher number needs a reason.
 MOST = 110
-MOST_OF_FIRST_EXPLAIN = 34
-MOST_OF_EXPLAIN = 32
+MOST_OF_FIRST_EXPLAIN = 30
+MOST_OF_EXPLAIN = 28
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from admission.cli.rendering.explanation import asks_text
 from admission.cli.rendering.terminal import TableColumn, amounts, one_line, short_resource
 from queues.read_api.bodies import SeatsBody
 from queues.read_api.trials import QuotaTakenBody, TrialBody, TrialList, VictimBody
-from queues.reason_advice import did_you_mean, with_advice
+from queues.reason_codes import did_you_mean, with_advice
 from queues.text_format import counted, printable
 
 _STATES: Final = {

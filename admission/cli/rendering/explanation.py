@@ -38,7 +38,7 @@ from queues.read_api.bodies import (
     TakerBody,
     WaitingBody,
 )
-from queues.reason_codes import NEVER
+from queues.reason_codes import NEVER, with_advice
 from queues.text_format import counted, printable, short_duration
 
 if TYPE_CHECKING:
@@ -216,9 +216,14 @@ def _ended_pods(one: ExplanationBody) -> str:
     )
 
 
+def sentence_of(reason: ReasonBody) -> str:
+    """Why a workload waits, and what its owner can do: as the object says it."""
+    return with_advice(reason.message, reason.advice)
+
+
 def reason_message(reason: ReasonBody, *, wide: bool = False) -> str:
     """Why a workload waits and what to do, in one line; not ``wide``: with short names of resources."""
-    message = one_line(reason.sentence)
+    message = one_line(sentence_of(reason))
     # What is wrong is in the name: it is said in full.
     return message if wide or reason.code in NEVER else short_names(message)
 
@@ -254,7 +259,7 @@ def _because(one: ExplanationBody) -> str:
     if reason is None:
         return "It was not considered yet.\n" if one.state == "pending" else ""
     since = f" (for {age(reason.since, one.now)})" if reason.since else ""
-    lines = [f"{reason.code}{since}", reason.sentence.rstrip()]
+    lines = [f"{reason.code}{since}", sentence_of(reason).rstrip()]
     if reason.for_administrators:
         lines.append(f"As an administrator of the queue you can {reason.for_administrators}")
     if one.not_before and one.not_before > one.now:

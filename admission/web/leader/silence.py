@@ -15,7 +15,7 @@ from admission.web.leader.forwarding import LeaderFailed
 from admission.web.reader import NotLeading, UnknownName
 from queues.errors import MusterError
 from queues.read_api import bodies
-from queues.reason_advice import did_you_mean
+from queues.reason_codes import did_you_mean
 from queues.sql.leadership import Heartbeat
 from queues.text_format import duration, rfc3339
 

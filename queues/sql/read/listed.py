@@ -35,7 +35,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from queues.admissions import LastEviction
 from queues.read_api import bodies
 from queues.read_api.quantities import quantities
-from queues.sql.read.last_evictions import last_evictions
 from queues.sql.read.pending import (
     HOLDS,
     SHOWN,
@@ -46,7 +45,7 @@ from queues.sql.read.pending import (
     workload_lines,
 )
 from queues.sql.read.rows import EVERY_ONE, Chosen, Seen
-from queues.sql.read.world import key_of, seconds_of
+from queues.sql.read.world import key_of, last_evictions, seconds_of
 from queues.sql.statements import (
     KEYS,
     MOMENT,

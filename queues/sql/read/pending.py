@@ -29,11 +29,9 @@ from queues.plugins.interface import PATIENCE
 from queues.quota.queue import ROOT
 from queues.read_api import bodies
 from queues.read_api.quantities import facts_with_quantities, quantities
-from queues.reason_advice import advice_on
-from queues.reason_codes import NEVER, ReasonCode
-from queues.sql.read.last_evictions import comes_first, last_evictions
+from queues.reason_codes import NEVER, ReasonCode, advice_on
 from queues.sql.read.rows import EVERY_ONE, Chosen, PendingPage, PendingPlace, PlaceInQueue, QueueOrder, Seen
-from queues.sql.read.world import key_of, seconds_of
+from queues.sql.read.world import comes_first, key_of, last_evictions, seconds_of
 from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, one_of, same
 from queues.sql.tables import admissions, backoffs, reasons, workloads
 from queues.text_format import rfc3339

@@ -34,11 +34,17 @@ from queues.quota.tree import QueueTree
 from queues.read_api import bodies
 from queues.read_api.quantities import hours, seats_bodies
 from queues.resources import is_device
-from queues.sql.read.last_evictions import last_evictions
 from queues.sql.read.listed import GONE_LISTED, MOST_NODES
 from queues.sql.read.pending import WAITS, shown_time, waiting_body, workload_lines
 from queues.sql.read.rows import AccountLine, Eviction, QueueLine
-from queues.sql.read.world import event_fields, key_of, read_admissions, read_closed, seconds_of
+from queues.sql.read.world import (
+    event_fields,
+    key_of,
+    last_evictions,
+    read_admissions,
+    read_closed,
+    seconds_of,
+)
 from queues.sql.statements import MOMENT, NUMBER, attributes, moment, newest_first, same
 from queues.sql.tables import (
     admissions,

@@ -22,8 +22,7 @@ from queues.plan import Evict, Plan, Reason
 from queues.quota.accounts import Account
 from queues.quota.budgets import HoursBudget, HoursUsed, Period
 from queues.quota.queue import Limits, Loan
-from queues.reason_advice import ADVICE, with_advice
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import ADVICE, ReasonCode, with_advice
 from queues.sql.leadership import Term
 from queues.workload import NO_FLAVOR, AdmissionId, QueueName
 from tests.builders.facts import JOB, NOW, job, node, queue, world

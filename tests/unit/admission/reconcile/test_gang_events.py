@@ -13,8 +13,7 @@ from admission.reconcile.world_status import WorldStatuses
 from admission.world.world import World
 from queues import kind_names
 from queues.plan import Reason
-from queues.reason_advice import ADVICE
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import ADVICE, ReasonCode
 from queues.workload import WorkloadKey
 from tests.builders.facts import GROUP, TEAM, VOLCANO, gated, group, node, queue, volcano_job, world
 from tests.builders.facts import pod as running

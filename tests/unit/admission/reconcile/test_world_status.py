@@ -14,8 +14,7 @@ from admission.world.world import World
 from queues import kind_names
 from queues.plan import Reason
 from queues.quota.queue import Limits, QueuePolicy
-from queues.reason_advice import ADVICE
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import ADVICE, ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName, Requirement, WorkloadKey
 from tests.builders.facts import (

@@ -18,8 +18,7 @@ from admission.web.reader import EVERYTHING, Sight
 from admission.web.sql_reader import SqlReader
 from queues.errors import DatabaseUnavailable
 from queues.read_api import bodies
-from queues.reason_advice import ADVICE
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import ADVICE, ReasonCode
 from tests.fakes.fake_reader import FakeLeader, FakeReader, FakeRights, fake_api, served
 from tests.tables import with_rows
 from tests.unit.admission.web.conftest import SIGHTS, Get, asking

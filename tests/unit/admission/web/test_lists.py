@@ -3,6 +3,7 @@
 import pytest
 from msgspec import structs
 
+from admission.cli.rendering.explanation import sentence_of
 from admission.web.http import BadQuery, place_in, text_of_place
 from admission.web.lists.users import share_of, user_bodies
 from admission.web.overview import Overview, policies, with_meant_queue, with_own_share
@@ -74,7 +75,7 @@ def test_a_queue_that_does_not_exist_is_said_with_the_one_that_was_meant() -> No
     lost = structs.replace(waiting("a", 1), queue="trian", reason=reason)
     meant = with_meant_queue(lost, ["train", "dev"]).reason
     assert meant is not None
-    assert meant.sentence == f"{told}. Did you mean train?"
+    assert sentence_of(meant) == f"{told}. Did you mean train?"
     # One that the user may not see is not named, and other reasons stay as they are.
     assert with_meant_queue(lost, ["dev"]) == lost
     assert with_meant_queue(waiting("a", 1), ["train"]) == waiting("a", 1)

@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from admission.forecast.learned import Learned
-from queues.reason_advice import ADVICE
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import ADVICE, ReasonCode
 from tests.builders.trials.worlds_in_memory import (
     WorldInMemory,
     batch_job,

@@ -20,6 +20,7 @@ from admission.cli.output import Output
 from admission.cli.plugin.jobs import jobs_table
 from admission.cli.plugin.pending import pending_table
 from admission.cli.rendering import terminal
+from admission.cli.rendering.explanation import sentence_of
 from admission.cli.rendering.terminal import short_names
 from queues.api.api_resources import JOB_FLOWS, NODE_DRAINS, RESERVATIONS, VOLCANO_JOBS
 from queues.api.names import GROUP_MIN_MEMBER, QUEUE_LABEL
@@ -256,8 +257,8 @@ async def test_reasons_are_whole_at_every_width(names: Callable[[], FakeReader])
         jobs = jobs_table(listed, output, everywhere=True)
         assert max(map(len, (table + jobs).splitlines())) <= width
         in_line, _, stuck = table.partition("Waiting does not help these:\n")
-        assert short_names(full.sentence) in _reasons_in(in_line), width
-        assert never.sentence in _reasons_in(stuck), width
+        assert short_names(sentence_of(full)) in _reasons_in(in_line), width
+        assert sentence_of(never) in _reasons_in(stuck), width
         assert f"{reason.code}: {short_names(reason.message)}" in _reasons_in(jobs), width
 
 

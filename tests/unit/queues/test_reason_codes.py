@@ -15,8 +15,7 @@ from admission.cli.plugin.pending import pending_table
 from admission.reconcile.world_status import WorldStatuses
 from queues.plan import Reason
 from queues.read_api.bodies import PendingList
-from queues.reason_advice import ADVICE, advice_on
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import ADVICE, ReasonCode, advice_on
 from queues.sql.read.pending import waiting_body
 from tests.builders.facts import JOB, NOW, TEAM, job, node, queue, world
 
