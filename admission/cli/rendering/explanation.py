@@ -1,6 +1,6 @@
 """One workload as paragraphs: why it waits, what would let it in, its seats, and decisions about it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -53,9 +53,9 @@ class HeldGang(AdmissionBody, frozen=True, kw_only=True):
 
 
 def with_their_parts(admissions: Iterable[AdmissionBody]) -> list[HeldGang]:
-    """Admissions in their order, the newest first, each gang with its elastic parts as one."""
+    """Admissions that hold anything, in their order, the newest first, each gang with its elastic parts as one."""
     gangs: list[HeldGang] = []
-    for held in admissions:
+    for held in (each for each in admissions if each.state != "closed"):
         last = gangs[-1] if gangs else None
         gang = HeldGang(**structs.asdict(held))
         if last is not None and _is_whole(last) and _is_whole(gang) and last.opened == gang.opened:
@@ -93,9 +93,6 @@ def _together(seats: Iterable[SeatsBody]) -> tuple[SeatsBody, ...]:
 _INDENT: Final = "  "
 #: Characters of the titles of facts.
 _TITLE: Final = 10
-
-#: Admissions that are shown without ``-o wide``.
-_ADMISSIONS: Final = 2
 #: What is said of the time before a stage; others: ``+0.4s``.
 _BEFORE: Final = {"admitted": "waited ", "adopted": "waited ", "evicted": "ran "}
 
@@ -111,7 +108,6 @@ def workload_text(one: ExplanationBody, output: Output) -> str:
             "Values that cannot be read",
             "\n".join(filled(one_line(each), room) for each in one.ignored_values),
         ),
-        _section("Stages", stages_text(one.stages, inner)),
         _section("Does not go on because", filled(_problem(one), room)),
         _section("Waits because", filled(_because(one), room)),
         _section("What would let it in", filled(_changes(one), room)),
@@ -120,10 +116,10 @@ def workload_text(one: ExplanationBody, output: Output) -> str:
         _section("Limits on the way", _limits(one, inner)),
         _section("Waits behind", _behind(one, inner)),
         *(
-            _section(filled(_admission_title(held, one.now), width), _admission(held, one, inner))
+            _section(filled(_admission_title(held, one.now), width), _admission(held, inner))
             for held in with_their_parts(one.admissions)
         ),
-        _section("History", history_text(one, inner)),
+        _section("Story", _story(one, inner)),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -312,26 +308,12 @@ def _admission_title(held: HeldGang, now: str) -> str:
     return f"Admission {held.id}{parts}: {how} {age(held.opened, now)} ago in queue {held.queue}{state}"
 
 
-def _lost(held: AdmissionBody, history: Iterable[EventBody]) -> str:
-    """The work that the eviction of an admission cost; "": none, or it is not known."""
-    evicts = (each for each in history if each.what == "evict" and each.admission == held.id)
-    seconds = next((each.numbers.get("lostDeviceSeconds", 0) for each in evicts), 0)
-    return f"{hours(seconds / 3600)} device-hours of work were lost\n" if seconds else ""
-
-
-def _admission(held: AdmissionBody, one: ExplanationBody, output: Output) -> str:
-    """What became of it in sentences, and its seats as a table."""
-    begins, rows, ends = _taken_back(held, one), _seats(held, output), _given_back(held, one.now)
-    text = filled(begins, output.room) + rows + filled(ends, output.room)
-    return text or "holds no seats\n"
-
-
-def _taken_back(held: AdmissionBody, one: ExplanationBody) -> str:
-    if not held.eviction:
-        return ""
-    done = "Taken back" if held.state == "closed" else "Being taken back"
+def _admission(held: AdmissionBody, output: Output) -> str:
+    """Why it is taken back, its seats as a table, and how many were given back."""
     eviction = held.eviction
-    return f"{done}, {eviction.code}: {one_line(eviction.message)}\n" + _lost(held, one.history)
+    begins = "" if eviction is None else f"Being taken back, {eviction.code}: {one_line(eviction.message)}\n"
+    ends = f"{held.ended} more given back\n" if held.ended else ""
+    return filled(begins, output.room) + _seats(held, output) + ends or "holds no seats\n"
 
 
 def _seats(held: AdmissionBody, output: Output) -> str:
@@ -355,46 +337,10 @@ def _seat_columns(*, everything: bool) -> list[TableColumn[SeatsBody]]:
     ]
 
 
-def _given_back(held: AdmissionBody, now: str) -> str:
-    if held.closed:
-        on = ", ".join(held.nodes) + (
-            f" and {more} more" if (more := held.node_count - len(held.nodes)) else ""
-        )
-        after = short_duration(seconds_between(held.opened, held.closed))
-        back = f"given back {age(held.closed, now)} ago, after {after}"
-        return f"{counted(held.seat_count, 'seat')} on {on}\n{back}\n"
-    if held.ended:
-        return f"{held.ended} more given back\n" if held.seats else f"all {held.ended} given back\n"
-    return ""
-
-
 def _section(title: str, text: str) -> str:
     if not text:
         return ""
     return f"{title}\n" + "".join(f"  {line}\n" for line in text.splitlines())
-
-
-def stages_text(stages: Sequence[StageBody], output: Output) -> str:
-    """The table, with the admission of each stage if there are several; "": nothing is known."""
-    if not stages:
-        return ""
-    admissions = list(dict.fromkeys(each.admission for each in stages if each.admission is not None))
-    earlier = set() if output.is_wide else set(admissions[:-_ADMISSIONS])
-    several = len(admissions) > 1
-    rows = [
-        (
-            *((each.admission,) if several else ()),
-            each.stage,
-            each.at if output.is_wide else f"{each.at[:19]}Z",
-            took(each),
-        )
-        for each in stages
-        if each.admission not in earlier
-    ]
-    columns = [*(["ADMISSION"] if several else []), "STAGE", "TIME", "TOOK"]
-    text = table(columns, rows, headers=output.headers, right="ADMISSION")
-    more = f"{counted(len(earlier), 'earlier admission')}: -o wide shows them\n" if earlier else ""
-    return text + more
 
 
 def took(stage: StageBody) -> str | None:
@@ -433,29 +379,13 @@ def when(taker: TakerBody, now: str) -> str:
 
 # -- decisions about it -----------------------------------------------------------------------------------------
 
-#: Newest decisions that are shown without ``-o wide``.
-_SHOWN: Final = 12
+#: Newest lines of a story that are shown without ``-o wide``.
+_SHOWN: Final = 16
 #: How a workload ended, and whether its object is gone.
 RESULTS: Final = {"succeeded": "succeeded", "failed": "failed", "deleted": "deleted before it ended"}
 
 #: What all commands say of a state of the read API, where nothing more has to be known.
 SHOWN_STATES: Final = {"pending": "waiting", "admitted": "running", "evicting": "evicting"}
-
-
-def history_text(one: ExplanationBody, output: Output) -> str:
-    """The newest decisions; ``-o wide`` has all of them."""
-    events, wide = one.history, output.is_wide
-    kept = events if wide else events[-_SHOWN:]
-    begins = one.history_begins
-    dropped = f"decisions before {begins} were dropped\n" if begins else ""
-    if not kept:
-        return dropped
-    rows = [(event.at, age(event.at, one.now), event.what) for event in kept]
-    told = [event_text(_with_result(event, one)) for event in kept]
-    lines = table(["TIME", "AGE", "WHAT"], rows, headers=output.headers, right="AGE")
-    text = with_texts(lines, told, output.room, title="MESSAGE")
-    earlier = len(events) - len(kept)
-    return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
 
 
 class StoryLine(NamedTuple):
@@ -476,27 +406,45 @@ _DECIDED: Final = {"admit": "admitted", "adopt": "adopted", "evict": "evicted", 
 
 
 def story_of(one: ExplanationBody) -> list[StoryLine]:
-    """How far it came and what was decided about it, the newest first: a stage that was decided is one line."""
+    """How far it came and what was decided about it, the oldest first: a stage that was decided is one line."""
     decided = {
-        (stage, event.admission): event
-        for event in one.history
-        if (stage := _DECIDED.get(event.what)) is not None
+        (_DECIDED[event.what], event.admission): event for event in one.history if event.what in _DECIDED
     }
-    stages = [(stage, decided.get((stage.stage, stage.admission))) for stage in one.stages]
-    in_stages = {id(event) for _, event in stages}
+    lines: list[StoryLine] = []
+    in_stages = set[int]()
+    for stage in one.stages:
+        event = decided.get((stage.stage, stage.admission))
+        in_stages.add(id(event))
+        why = _why(stage.stage, stage.admission, event, one)
+        lines.append(StoryLine(stage.at, stage.stage, stage.admission, took(stage), why))
+    for event in one.history:
+        if id(event) not in in_stages:
+            why = _why(event.what, event.admission, event, one)
+            lines.append(StoryLine(event.at, event.what, event.admission, None, why))
+    return sorted(lines, key=lambda line: moment(line.at))
 
-    def why(event: EventBody | None) -> str:
-        return "" if event is None else event_text(_with_result(event, one))
 
-    lines = [
-        StoryLine(stage.at, stage.stage, stage.admission, took(stage), why(event)) for stage, event in stages
+def _story(one: ExplanationBody, output: Output) -> str:
+    """The newest lines; ``-o wide`` has all of them, with their times."""
+    lines, wide = story_of(one), output.is_wide
+    kept = lines if wide else lines[-_SHOWN:]
+    begins = one.history_begins
+    dropped = f"decisions before {begins} were dropped\n" if begins else ""
+    if not kept:
+        return dropped
+    columns = [*(["TIME"] if wide else []), "AGE", "WHAT", "ADMISSION", "TOOK"]
+    rows = [
+        (*((line.at,) if wide else ()), age(line.at, one.now), line.what, line.admission, line.took)
+        for line in kept
     ]
-    lines += [
-        StoryLine(event.at, event.what, event.admission, None, why(event))
-        for event in one.history
-        if id(event) not in in_stages
-    ]
-    return sorted(lines, key=lambda line: moment(line.at))[::-1]
+    told = with_texts(
+        table(columns, rows, headers=output.headers, right="AGE ADMISSION"),
+        [line.why or NONE for line in kept],
+        output.room,
+        title="WHY",
+    )
+    earlier = len(lines) - len(kept)
+    return told + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
 
 
 def is_suspended(one: ListedBody | ExplanationBody) -> bool:
@@ -520,12 +468,29 @@ def _with_result(event: EventBody, one: ExplanationBody) -> EventBody:
     return structs.replace(event, result=one.result) if is_last and one.result in RESULTS else event
 
 
+def _why(what: str, admission: int | None, event: EventBody | None, one: ExplanationBody) -> str:
+    """Why a decision was made, and on which nodes the seats were that were given back; "": it is not known."""
+    text = "" if event is None else event_text(_with_result(event, one))
+    held = next((held for held in one.admissions if held.id == admission), None)
+    if what not in ("closed", "free") or held is None:
+        return text
+    return f"{text or counted(held.seat_count, 'seat')}{_on_nodes(held)}"
+
+
+def _on_nodes(held: AdmissionBody) -> str:
+    more = held.node_count - len(held.nodes)
+    nodes = ", ".join(held.nodes) + (f" and {more} more" if more else "")
+    return f" on {nodes}" if nodes else ""
+
+
 def event_text(event: EventBody) -> str:
-    """Why a decision was made, as a sentence."""
+    """Why a decision was made and what it cost, as a sentence."""
     seats = event.numbers.get("seats")
     code = event.result or event.code
     message = one_line(event.message) or ("" if seats is None else counted(seats, "seat"))
-    return f"{code}: {message}" if code and message else code or message or NONE
+    text = f"{code}: {message}" if code and message else code or message or NONE
+    lost = event.numbers.get("lostDeviceSeconds", 0)
+    return f"{text}; {hours(lost / 3600)} device-hours of work were lost" if lost else text
 
 
 # -- limits of the queues above it ------------------------------------------------------------------------------

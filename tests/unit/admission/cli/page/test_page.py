@@ -23,7 +23,6 @@ from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.problems import NoSuchView
 from admission.cli.page.server import PART
 from admission.cli.page.views import Planned, Views, planned_view
-from admission.cli.rendering.explanation import story_of
 from admission.web.reader import EVERYTHING
 from queues.errors import MusterError
 from queues.read_api.bodies import ExpectedStartBody
@@ -40,7 +39,7 @@ from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing
 from tests.fakes.fake_reader import DECISIONS, RUNNING, FakeReader, gpu_node, served, waiting
 from tests.fakes.page_servers import ask, running
-from tests.fakes.read_api.fake_lists import ENDED, NOW
+from tests.fakes.read_api.fake_lists import NOW
 from tests.fakes.read_api.fake_outlooks import OUTLOOK
 from tests.tables import with_rows
 from tests.unit.admission.cli.page.shown import loan, reservation, use_over_time
@@ -240,25 +239,6 @@ async def test_users_are_listed_with_what_they_hold_and_wait_for_and_lead_to_the
     assert "admin</a> (you)" in html
     assert "Shares are of what queue root deserves." in html
     assert "/workloads?user=ada%40example.com&amp;queue=dev" in await shown(views, "users", queue="dev")
-
-
-def test_a_stage_and_the_decision_that_it_was_are_one_line_of_the_story() -> None:
-    decided = DECISIONS[0]
-    history = [
-        structs.replace(decided, admission=11, at=at, what=what, message=message)
-        for at, what, message in (
-            ("2026-11-21T08:05:00Z", "refuse", "no room"),
-            ("2026-11-21T08:10:00Z", "admit", "it fits"),
-            ("2026-11-21T09:10:00Z", "free", ""),
-        )
-    ]
-    lines = story_of(structs.replace(ENDED, history=tuple(history)))
-    assert [(line.what, line.admission, line.took, line.why) for line in lines if line.why] == [
-        ("closed", 11, "+59m", "failed: 4 seats"),
-        ("admitted", 11, "waited 10m", "it fits"),
-        ("refuse", 11, None, "no room"),
-    ]
-    assert [line.what for line in lines][-3:] == ["refuse", "seen", "created"]
 
 
 async def test_a_workload_has_its_user_and_the_limits_on_its_path(views: Views) -> None:

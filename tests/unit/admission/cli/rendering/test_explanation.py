@@ -3,7 +3,7 @@
 import msgspec
 
 from admission.cli.output import Output
-from admission.cli.rendering.explanation import is_suspended, workload_text
+from admission.cli.rendering.explanation import is_suspended, story_of, workload_text
 from queues.read_api import bodies
 from tests.fakes.read_api.fake_lists import ENDED
 
@@ -63,23 +63,52 @@ def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -
     assert not is_suspended(replace(stopped, state="pending"))
 
 
+def event(what: str, minute: str, admission: int, message: str = "", **numbers: int) -> bodies.EventBody:
+    return bodies.EventBody(
+        at=f"2026-11-21T{minute}:00Z",
+        what=what,
+        code="ended" if what == "free" else "",
+        message=message,
+        admission=admission,
+        beneficiary=None,
+        numbers=numbers,
+    )
+
+
 def test_what_an_admission_gave_back_is_told_in_the_words_of_events() -> None:
     evicted = bodies.ReasonBody(code="Preempted", message="for others")
     first = msgspec.structs.replace(admission(10, "08:10", "08:20", 1), eviction=evicted)
+    history = event("free", "08:20", 10, seats=1), event("free", "08:50", 11, seats=1)
+    admissions = admission(11, "08:30", "08:50", 1), first
+    story = msgspec.structs.replace(ENDED, admissions=admissions, history=history, stages=())
+    assert [line.why for line in story_of(story)] == [
+        "evicted: 1 seat on node-00002",
+        "failed: 1 seat on node-00002",
+    ]
+
+
+def test_a_stage_and_the_decision_that_it_was_are_one_line_of_the_story() -> None:
+    history = (
+        event("refuse", "08:05", 11, "no room"),
+        event("admit", "08:10", 11, "it fits"),
+        event("free", "09:10", 11, seats=4),
+    )
+    lines = story_of(msgspec.structs.replace(ENDED, history=history))
+    assert [(line.what, line.admission, line.took, line.why) for line in lines if line.why] == [
+        ("refuse", 11, None, "no room"),
+        ("admitted", 11, "waited 10m", "it fits"),
+        ("closed", 11, "+59m", "failed: 4 seats on node-00002"),
+    ]
+    assert [line.what for line in lines][:3] == ["created", "seen", "refuse"]
+
+
+def test_of_a_long_story_the_newest_lines_are_shown_and_all_where_there_is_room() -> None:
     history = tuple(
-        bodies.EventBody(
-            at=f"2026-11-21T08:{minute}:00Z",
-            what="free",
-            code="ended",
-            message="",
-            admission=number,
-            beneficiary=None,
-            numbers={"seats": 1},
-        )
-        for number, minute in ((10, 20), (11, 50))
+        event("evict", f"08:{minute}", 11, "busy", lostDeviceSeconds=7200) for minute in range(10, 40)
     )
-    story = msgspec.structs.replace(
-        ENDED, admissions=(admission(11, "08:30", "08:50", 1), first), history=history
-    )
-    told = workload_text(story, Output()).split("History\n")[1].splitlines()
-    assert [line.split("   ")[-1] for line in told[1:]] == ["evicted: 1 seat", "failed: 1 seat"]
+    story = msgspec.structs.replace(ENDED, history=history)
+    assert "22 earlier: -o wide shows them" in workload_text(story, Output())
+    whole = workload_text(story, Output(form="wide"))
+    assert "2026-11-21T08:10:00Z" in whole
+    assert "earlier" not in whole
+    assert "busy; 2.00 device-hours of work were lost" in whole
