@@ -1,6 +1,7 @@
 """``kubectl muster queue``: create, pause, hold, close and delete queues."""
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple
 
 import click
 
@@ -115,8 +116,16 @@ def open_(names: tuple[str, ...], route: Route) -> None:
 @cluster
 def pause(names: tuple[str, ...], reason: str | None, route: Route) -> None:
     """Stop admissions of queues and everything below them. What runs goes on; new workloads wait. root: all queues."""
+    why = checked_reason(reason)
     for name in names:
-        _pause_queue(route, name, reason)
+        queue = read_queue(route, name)
+        if queue.paused:
+            say(f"queue {name} is paused already; nothing was changed")
+        else:
+            change_queue(route, queue, {"policy": {"paused": True}}, reason=why)
+            say(f"queue {name} is paused{_scope(name)}; what runs goes on")
+        if (above := next(filter(_PAUSED.is_so, queues_above(route, queue)), None)) is not None:
+            say(f"queue {above.name} above it is paused too")
 
 
 @queue.command(short_help="Admit again.")
@@ -125,8 +134,12 @@ def pause(names: tuple[str, ...], reason: str | None, route: Route) -> None:
 @cluster
 def resume(names: tuple[str, ...], reason: str | None, route: Route) -> None:
     """Start admissions of queues again. Queues below that are paused themselves stay so."""
+    why = checked_reason(reason)
     for name in names:
-        _resume_queue(route, name, reason)
+        queue = read_queue(route, name)
+        if queue.paused:
+            change_queue(route, queue, {"policy": {"paused": False}}, reason=why)
+        _say_ended(route, queue, _PAUSED, was_so=queue.paused)
 
 
 @queue.command(short_help="Admit no new work; what was evicted is admitted again.")
@@ -157,15 +170,7 @@ def unhold(names: tuple[str, ...], reason: str | None, route: Route) -> None:
         queue = read_queue(route, name)
         if queue.held:
             change_queue(route, queue, {"policy": {"hold": None}}, reason=why)
-        was = "is not on hold any more" if queue.held else "was not on hold; nothing was changed"
-        say(f"queue {name} {was}")
-        above = next((above for above in queues_above(route, queue) if above.held), None)
-        if above is not None:
-            say(
-                f"It still admits no new work: queue {above.name} above it is on hold. "
-                f"`kubectl muster queue unhold {above.name}` ends that.",
-                err=True,
-            )
+        _say_ended(route, queue, _ON_HOLD, was_so=queue.held)
 
 
 @queue.command(short_help="Remove queues.")
@@ -239,44 +244,34 @@ def _work(queue: QueueObject, shown: QueueBody | None) -> str:
 # -- paused and resumed, closed and opened: what is written, and what is said of what became of it ------------
 
 
-def _pause_queue(route: Route, name: str, reason: str | None) -> None:
-    """Stop admissions of a queue and everything below it, and say what stands then. Raises CommandFailed."""
-    why, queue = checked_reason(reason), read_queue(route, name)
-    if queue.paused:
-        say(f"queue {name} is paused already; nothing was changed")
-    else:
-        change_queue(route, queue, {"policy": {"paused": True}}, reason=why)
-        say(f"queue {name} is paused{_scope(name)}; what runs goes on")
-    above = _paused_above(route, queue)
-    if above is not None:
-        say(f"queue {above.name} above it is paused too")
+class _Stop(NamedTuple):
+    """A way in which queues take or admit nothing."""
+
+    word: str
+    is_so: Callable[[QueueObject], bool]
+    #: What a queue does not do as long as one above it is so, and the command that ends it there.
+    still: str
+    command: str
 
 
-def _resume_queue(route: Route, name: str, reason: str | None) -> None:
-    """Start admissions of a queue again, and say what stands then. Raises CommandFailed."""
-    why, queue = checked_reason(reason), read_queue(route, name)
-    if queue.paused:
-        change_queue(route, queue, {"policy": {"paused": False}}, reason=why)
-    above = _paused_above(route, queue)
-    if above is None:
-        was = "is not paused any more" if queue.paused else "was not paused; nothing was changed"
-        say(f"queue {name} {was}")
-        return
-    was = "is not paused itself any more" if queue.paused else "was not paused itself; nothing was changed"
-    say(f"queue {name} {was}")
+def _say_ended(route: Route, queue: QueueObject, stop: _Stop, *, was_so: bool) -> None:
+    """Say that a queue is not paused, on hold or closed any more, and which one above it still is."""
+    above = next(filter(stop.is_so, queues_above(route, queue)), None)
+    word = f"{stop.word} itself" if above is not None else stop.word
     say(
-        f"It still admits nothing: queue {above.name} above it is paused. "
-        f"`kubectl muster queue resume {above.name}` starts that one.",
-        err=True,
+        f"queue {queue.name} "
+        + (f"is not {word} any more" if was_so else f"was not {word}; nothing was changed")
     )
+    if above is not None:
+        say(
+            f"It still {stop.still}: queue {above.name} above it is {stop.word}. "
+            f"`kubectl muster queue {stop.command} {above.name}` ends that.",
+            err=True,
+        )
 
 
 def _scope(name: str) -> str:
     return ", and with it all queues" if name == ROOT_QUEUE else ""
-
-
-def _paused_above(route: Route, queue: QueueObject) -> QueueObject | None:
-    return next((above for above in queues_above(route, queue) if above.paused), None)
 
 
 def _ask_for_state(route: Route, action: _Action, names: tuple[str, ...]) -> None:
@@ -289,7 +284,10 @@ def _ask_for_state(route: Route, action: _Action, names: tuple[str, ...]) -> Non
             )
         queue = read_queue(route, name)
         if _is_closed(queue) is closes:
-            _say_unchanged(route, queue, closes)
+            if closes:
+                say(f"queue {name} is closed already; nothing was changed")
+            else:
+                _say_ended(route, queue, _CLOSED, was_so=False)
             continue
         # Volcano's Commands for queues are in this namespace too.
         ask_for_action(route, action, QUEUES, DEFAULT_QUEUE, queue.document, "asked for by kubectl muster")
@@ -306,17 +304,6 @@ def _is_closed(queue: QueueObject) -> bool:
     return status.get("state") in ("Closed", "Closing") and not by_parent
 
 
-def _say_unchanged(route: Route, queue: QueueObject, closes: bool) -> None:
-    if closes:
-        say(f"queue {queue.name} is closed already; nothing was changed")
-        return
-    above = next((each for each in queues_above(route, queue) if _is_closed(each)), None)
-    if above is None:
-        say(f"queue {queue.name} was not closed; nothing was changed")
-        return
-    say(f"queue {queue.name} was not closed itself; nothing was changed")
-    say(
-        f"It still takes nothing: queue {above.name} above it is closed. "
-        f"`kubectl muster queue open {above.name}` opens that one.",
-        err=True,
-    )
+_PAUSED: Final = _Stop("paused", lambda queue: queue.paused, "admits nothing", "resume")
+_ON_HOLD: Final = _Stop("on hold", lambda queue: queue.held, "admits no new work", "unhold")
+_CLOSED: Final = _Stop("closed", _is_closed, "takes nothing", "open")

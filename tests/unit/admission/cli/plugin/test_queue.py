@@ -71,7 +71,7 @@ async def test_resuming_below_a_paused_queue_says_that_nothing_is_admitted_yet(
     )
     assert err == (
         "It still admits nothing: queue robotics above it is paused. "
-        "`kubectl muster queue resume robotics` starts that one.\n"
+        "`kubectl muster queue resume robotics` ends that.\n"
     )
 
 
@@ -93,7 +93,7 @@ async def test_new_work_of_a_queue_is_held_back_with_a_reason_until_unhold(
     assert server.queue("robotics")["spec"]["policy"] == policy
     assert await queue("unhold", "sim") == (
         0,
-        "queue sim was not on hold; nothing was changed\n",
+        "queue sim was not on hold itself; nothing was changed\n",
         "It still admits no new work: queue robotics above it is on hold. "
         "`kubectl muster queue unhold robotics` ends that.\n",
     )
