@@ -179,12 +179,14 @@ class ReadApi:
         return encode(await self.reader.queues(await self.rights.sight(asked.caller)))
 
     async def versions(self, asked: ReadRequest) -> bytes:
-        """The recorded versions of a queue that the user may get."""
+        """The recorded versions of a queue that the user may get, and of those below it that the user may see."""
         name = asked.names["name"]
         limit = whole_number("limit", asked.query.get("limit", str(MOST_VERSIONS)), MOST_VERSIONS)
         before = numbered_place(asked.query.get("continue"))
+        is_below = flag("below", asked.query.get("below"))
         await self._require_queue(asked.caller, name)
-        return encode(await self.reader.queue_versions(name, limit=limit, before=before))
+        below = await self.rights.sight(asked.caller) if is_below else None
+        return encode(await self.reader.queue_versions(name, limit=limit, before=before, below=below))
 
     async def pending(self, asked: ReadRequest) -> bytes:
         """Pending workloads that the user may see."""
@@ -419,7 +421,7 @@ class _Question(NamedTuple):
 
 _QUESTIONS: Final = (
     _Question("/queues", ReadApi.queues),
-    _Question("/queues/{name}/versions", ReadApi.versions, "limit continue"),
+    _Question("/queues/{name}/versions", ReadApi.versions, "below limit continue"),
     _Question("/pending", ReadApi.pending, "queue namespace user mine search limit continue"),
     _Question("/expected-starts", ReadApi.expected, "namespace"),
     _Question(

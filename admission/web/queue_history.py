@@ -1,7 +1,6 @@
 """Recorded versions of queues as the read API shows them: who changed what and why."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from admission.web.overview import loan_fields
 from queues.api.quota.loans import loans_of
@@ -9,14 +8,19 @@ from queues.api.quota.quota_document import Spec, changes_between
 from queues.read_api import bodies
 from queues.sql.read.queue_versions import LARGEST, RecordedVersion
 from queues.text_format import rfc3339
+from queues.workload import QueueName
 
 
 def version_bodies(
     newest_first: Sequence[RecordedVersion], *, limit: int
 ) -> tuple[bodies.QueueVersionBody, ...]:
-    """The first ``limit`` versions, each compared with the one after it; the last has none before."""
-    pairs = pairwise([*newest_first, None])
-    return tuple(_version(each, before) for each, before in [*pairs][:limit] if each is not None)
+    """The first ``limit`` versions, each compared with the next one of its queue; the last has none before."""
+    before: dict[QueueName, RecordedVersion] = {}
+    found = []
+    for each in reversed(newest_first):
+        found.append(_version(each, before.get(each.queue)))
+        before[each.queue] = each
+    return tuple(found[::-1][:limit])
 
 
 def _version(each: RecordedVersion, before: RecordedVersion | None) -> bodies.QueueVersionBody:
@@ -28,6 +32,7 @@ def _version(each: RecordedVersion, before: RecordedVersion | None) -> bodies.Qu
     of_this = what in ("created", "changed")
     return bodies.QueueVersionBody(
         version=each.version,
+        queue=each.queue,
         at=rfc3339(each.at),
         what=what,
         by=each.changed_by if of_this else "",

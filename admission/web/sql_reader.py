@@ -143,14 +143,18 @@ class SqlReader:
         return {name: seated.get(name, _NO_WORKLOADS) for name in names}
 
     async def queue_versions(
-        self, name: str, *, limit: int, before: int | None = None
+        self, name: str, *, limit: int, before: int | None = None, below: Sight | None = None
     ) -> bodies.QueueVersionList:
-        """Recorded versions of a queue, newest first, ``before`` a version. Raises UnknownName: it never had one."""
+        """Recorded versions of a queue, newest first, ``before`` a version. ``below``: also those of the queues that
+        are below it now and that the user may see; None for its own. Raises UnknownName: it never had one."""
+        names = {QueueName(name)}
+        if below is not None and name in (overview := await self._overview()).by_name:
+            names |= {each for each in subtree(overview.lines, name) if below.shows_queue(each)}
         async with self._database.snapshot() as tx:
             if not await is_recorded(tx, name):
                 raise UnknownName(what="queue", name=name)
-            # One more, for the last of the page is compared with it.
-            found = await versions_of(tx, name, limit=limit + 1, before=before)
+            # One more, which says whether there is another page.
+            found = await versions_of(tx, names, limit=limit + 1, before=before)
             age = await self._age(tx)
         more = limit > 0 and len(found) > limit
         return bodies.QueueVersionList(

@@ -194,6 +194,7 @@ class QueueVersionBody(Body, frozen=True, kw_only=True):
 
     #: Larger than those of all earlier versions of any queue.
     version: int
+    queue: str = ""
     #: When it was recorded.
     at: str
     #: created | changed | removed | other: something else than the spec, such as its state

@@ -1,10 +1,9 @@
 """``kubectl muster quota``: what queues may use, and who changed that and why."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from heapq import merge
 from itertools import chain, islice, takewhile
-from typing import Final, TypeVar
+from typing import Final
 
 import click
 from msgspec import structs
@@ -26,13 +25,12 @@ from admission.cli.rendering.quota import (
 from admission.cli.rendering.terminal import moment, say
 from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
-from queues.read_api.bodies import QueueBody, QueueList, QueueVersionBody, QueueVersionList
+from queues.read_api.bodies import QueueBody, QueueList, QueueVersionList
 
 #: Versions of a queue in one answer of the read API, and in a history without --limit.
 PAGE: Final = 100
 _USUAL: Final = 50
 _NOT_FOUND: Final = 404
-T = TypeVar("T")
 
 
 @click.group(
@@ -109,63 +107,46 @@ def history(
     A change is recorded shortly after it is made; changes while no replica of Muster leads are recorded as one.
     -o wide also shows versions in which something else than the spec changed, such as a queue that was closed.
     """
-    most = limit or (None if since else _USUAL)
-    names = _subtree(route, queue) if below else [queue]
-    histories = {name: _pages(route, name) for name in names}
-    first = {name: next(pages) for name, pages in histories.items()}
-    of_each = [_named_versions(name, chain([first[name]], pages)) for name, pages in histories.items()]
-    versions = merge(*of_each, key=lambda found: moment(found[1].at), reverse=True)
-    recent = takewhile(lambda found: since is None or moment(found[1].at) >= since, versions)
-    wanted = (found for found in recent if found[1].what != "other" or output.form != "table")
-    found = list(islice(wanted, most))
-    shown = {name: [version for of, version in found if of == name] for name in names}
+    pages = _pages(route, queue, below=below)
+    first = next(pages)
+    versions = (version for page in chain([first], pages) for version in page.items)
+    recent = takewhile(lambda version: since is None or moment(version.at) >= since, versions)
+    wanted = (version for version in recent if version.what != "other" or output.form != "table")
+    found = list(islice(wanted, limit or (None if since else _USUAL)))
     cut = next(wanted, None) is not None
 
     def table() -> str:
         if not found:
             say(f"Queue {queue} was not changed{_since(since)}.", err=True)
-        told = {name: ended_by_themselves(of, first[name].now) for name, of in shown.items()}
+        names = dict.fromkeys([queue, *(version.queue for version in found)] if below else [queue])
+        of_each = {name: [one for one in found if not below or one.queue == name] for name in names}
+        told = {name: ended_by_themselves(of, first.now) for name, of in of_each.items()}
         return history_table(told, output) if any(told.values()) else ""
 
-    document, *others = ({"name": name, "items": of} for name, of in shown.items())
-    code = output.show(first[queue], table, document={**document, "below": others} if below else document)
+    code = output.show(first, table, document={"name": queue, "items": found})
     if cut:
         say("There are older changes; --limit and --since show more.", err=True)
     return code
-
-
-def _subtree(route: Route, queue: str) -> list[str]:
-    """A queue, and those below it now."""
-    from admission.cli.plugin.queues import below
-
-    found = below(ask(route, "queues", QueueList).items, [queue])
-    return [queue, *(each.name for each in found if each.name != queue)]
-
-
-def _named_versions(name: str, pages: Iterable[QueueVersionList]) -> Iterator[tuple[str, QueueVersionBody]]:
-    return ((name, version) for page in pages for version in page.items)
 
 
 def _since(since: datetime | None) -> str:
     return "" if since is None else f" since {as_text(since)}"
 
 
-def _pages(route: Route, queue: str) -> Iterator[QueueVersionList]:
-    """The versions of a queue, page by page, the newest first."""
-    after: str | None = None
-    while after != "":
-        page = _ask(route, queue, "versions", QueueVersionList, {"limit": str(PAGE), "continue": after})
-        yield page
-        after = page.continue_
-
-
-def _ask(route: Route, queue: str, what: str, form: type[T], query: Mapping[str, str | None]) -> T:
-    """What was recorded of a queue, which may be gone. Raises CommandFailed: there was none of that name."""
+def _pages(route: Route, queue: str, *, below: bool) -> Iterator[QueueVersionList]:
+    """The versions of a queue, which may be gone, page by page, the newest first. Raises CommandFailed: there was none
+    of that name."""
     from urllib.parse import quote
 
-    try:
-        return ask(route, f"queues/{quote(queue, safe='')}/{what}", form, query)
-    except Unanswered as error:
-        if error.status != _NOT_FOUND:
-            raise
-        raise no_such_queue(queue, [each.name for each in ask(route, "queues", QueueList).items]) from error
+    path, after = f"queues/{quote(queue, safe='')}/versions", None
+    while after != "":
+        query = {"limit": str(PAGE), "continue": after, "below": "true" if below else None}
+        try:
+            page = ask(route, path, QueueVersionList, query)
+        except Unanswered as error:
+            if error.status != _NOT_FOUND:
+                raise
+            known = [each.name for each in ask(route, "queues", QueueList).items]
+            raise no_such_queue(queue, known) from error
+        yield page
+        after = page.continue_

@@ -1,6 +1,6 @@
 """Versions of queues, as intake recorded them. SELECT only."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -42,14 +42,22 @@ _of, _number = queue_versions.c.queue, queue_versions.c.version
 
 
 async def versions_of(
-    tx: AsyncConnection, queue: str, *, limit: int, before: int | None = None
+    tx: AsyncConnection, queues: Iterable[str], *, limit: int, before: int | None = None
 ) -> tuple[RecordedVersion, ...]:
-    """Versions of one queue, the newest first. ``before``: only those with a smaller number; None for all."""
-    wanted = select(*_COLUMNS).where(_of == queue)
+    """Versions of some queues, the newest first: ``limit`` of them, and then of each queue among these the version that
+    the oldest one followed. ``before``: only those with a smaller number; None for all."""
+    wanted = select(*_COLUMNS).where(_of.in_(list(queues)))
     if before is not None:
         wanted = wanted.where(_number < before)
-    rows = await tx.execute(wanted.order_by(_number.desc()).limit(limit))
-    return tuple(map(_recorded, rows))
+    page = (await tx.execute(wanted.order_by(_number.desc()).limit(limit))).all()
+    if not page:
+        return ()
+    oldest = {row.queue: row.version for row in page}
+    earlier = (
+        select(func.max(_number)).where(_of.in_(oldest), _number < case(oldest, value=_of)).group_by(_of)
+    )
+    rest = await tx.execute(select(*_COLUMNS).where(_number.in_(earlier)).order_by(_number.desc()))
+    return tuple(map(_recorded, (*page, *rest)))
 
 
 async def is_recorded(tx: AsyncConnection, queue: str) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from admission.web.reader import UnknownName
+from admission.web.reader import EVERYTHING, Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.quota.queue import ROOT, Queue
 from queues.read_api import bodies
@@ -96,6 +96,27 @@ async def test_pages_hold_what_the_whole_holds(reader: SqlReader) -> None:
     assert [len(page) for page in pages] == [2, 2, 2]
     assert tuple(each for page in pages for each in page) == whole
     assert (await reader.queue_versions("a", limit=0)).items == ()
+
+
+async def test_a_history_with_the_queues_below_is_one_list_of_what_the_user_may_see(
+    reader: SqlReader,
+) -> None:
+    async def pages(sight: Sight, limit: int) -> list[bodies.QueueVersionBody]:
+        items: list[bodies.QueueVersionBody] = []
+        before = None
+        while True:
+            page = await reader.queue_versions(ROOT, limit=limit, before=before, below=sight)
+            items += page.items
+            if not page.continue_:
+                return items
+            before = int(page.continue_)
+
+    whole, own = await pages(EVERYTHING, 100), (await reader.queue_versions("a", limit=100)).items
+    assert tuple(each for each in whole if each.queue == "a") == own
+    assert [each.version for each in whole] == sorted((each.version for each in whole), reverse=True)
+    assert await pages(EVERYTHING, 1) == whole
+    assert {each.queue for each in whole} == {ROOT, "a"}, "b is gone"
+    assert {each.queue for each in await pages(Sight(queues=frozenset({ROOT})), 100)} == {ROOT}
 
 
 async def test_a_version_that_is_too_large_is_told_as_such_and_not_read(muster: Database) -> None:
