@@ -108,7 +108,7 @@ def _waiting(subject: Subject, definitions: Definitions, kind: ApiResource, path
         yield from _against_rules(document, kind, subject, known)
         if kind == DEPLOYMENTS:
             yield from _stuck_update(subject)
-        yield from _unreadable_size(subject)
+        yield from _unreadable_size(subject, kind)
     elif _at(template, "spec.schedulerName") == names.VOLCANO_SCHEDULER:
         start = _start(document, kind, place, _pods_of_owner(document, kind, ()))
         found = f"'volcano' and no queue: {start}, in the namespace's queue or in default"
@@ -133,7 +133,7 @@ def _pods_of_owner(document: Mapping[str, Any], kind: ApiResource, path: Sequenc
             leads = leader if _at(document, leader) else worker
             pairs = [(leads, 1), (worker, workers)]
         else:
-            pairs = [(_TEMPLATES[kind][0], _min_member(document) or 1)]
+            pairs = [(_TEMPLATES[kind][0], _min_member(document, kind) or 1)]
         return [
             EqualPods(path, path, count, count, _takes_of(document, path)) for path, count in pairs if count
         ]
@@ -220,7 +220,7 @@ def _start(document: Mapping[str, Any], kind: ApiResource, place: str, sets: Seq
         return "each leader waits together with its workers"
     if kind == CRON_JOBS and not place.startswith("spec.jobTemplate.spec"):
         return _start_of_jobs(sets)
-    size = _min_member(document)
+    size = _min_member(document, kind)
     if size is not None and size > 1:
         return f"{size} of its pods wait as a gang"
     return "each of its pods waits alone, not as a gang"
@@ -240,17 +240,23 @@ def _start_of_jobs(sets: Sequence[EqualPods]) -> str:
     )
 
 
-def _unreadable_size(subject: Subject) -> Iterator[Finding]:
-    least = value_at(subject.value, "metadata", "annotations", names.GROUP_MIN_MEMBER)
-    if least is not None and _min_member(subject.value) is None:
-        place = f"metadata.annotations[{names.GROUP_MIN_MEMBER}]"
+def _unreadable_size(subject: Subject, kind: ApiResource) -> Iterator[Finding]:
+    least = value_at(*_stated_size(subject.value, kind))
+    if least is not None and _min_member(subject.value, kind) is None:
+        place = f"{f'{_JOB_TEMPLATE}.' if kind == CRON_JOBS else ''}metadata.annotations[{names.GROUP_MIN_MEMBER}]"
         yield subject.finding("warning", place, excerpt(least), 'a number, such as "4"')
 
 
-def _min_member(document: Mapping[str, Any]) -> int | None:
+def _min_member(document: Mapping[str, Any], kind: ApiResource) -> int | None:
     """How many pods are a gang, by annotation; None if there is no annotation, or it is no number."""
-    size = number(text_at(document, "metadata", "annotations", names.GROUP_MIN_MEMBER))
+    size = number(text_at(*_stated_size(document, kind)))
     return size if size is not None and size >= 1 else None
+
+
+def _stated_size(document: Mapping[str, Any], kind: ApiResource) -> tuple[Any, str, str, str]:
+    """What has the annotation, with the way to it: of a CronJob the template of its Jobs."""
+    holder = _at(document, _JOB_TEMPLATE) if kind == CRON_JOBS else document
+    return holder, "metadata", "annotations", names.GROUP_MIN_MEMBER
 
 
 def _in_queue(

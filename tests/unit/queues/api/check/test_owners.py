@@ -67,6 +67,15 @@ def test_a_size_of_a_gang_that_is_no_number_is_told() -> None:
     )
 
 
+def test_of_a_cron_job_the_template_of_its_jobs_has_the_size() -> None:
+    said = f", annotations: {{{MIN_MEMBER}: many}}"
+    _, warning = told(CRON_JOB.replace("language}", f"language}}{said}"))
+    assert warning.startswith(
+        f"warning: CronJob a spec.jobTemplate.metadata.annotations[{MIN_MEMBER}]: found 'many'"
+    )
+    assert len(told(CRON_JOB.replace("{name: a", f"{{name: a{said}"))) == 1, "no Job has it"
+
+
 def test_leaders_wait_with_their_workers() -> None:
     [note] = told(LEADER_WORKER_SET % "env: []")
     assert note.endswith("found queue 'language': each leader waits together with its workers")
