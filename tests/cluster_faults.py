@@ -7,8 +7,8 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
@@ -78,18 +78,41 @@ def restart_api_server(cluster: LocalCluster, *, down_for: float = 0.0) -> None:
                 api.merge(path, {"metadata": {"annotations": {"kwok.muster.dev/crash": str(time.time())}}})
 
 
-def count_requests(cluster: LocalCluster) -> "Counter[tuple[str, str, str]]":
-    """Requests, counted by (user, verb, resource), from the log of ``ClusterOptions.audit``."""
-    counts: Counter[tuple[str, str, str]] = Counter()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedRequest:
+    """A request as the API server's audit log has it."""
+
+    user: str
+    verb: str
+    #: With its subresource, as "pods/status".
+    resource: str
+    namespace: str
+    name: str
+    #: Bytes of the object or patch that was sent, as JSON; 0: the log has none.
+    size: int
+
+
+def audited_requests(cluster: LocalCluster) -> list[AuditedRequest]:
+    """Requests that were answered so far, from the log of ``ClusterOptions.audit``."""
+    found = []
     with (cluster.directory / "log" / "audit.jsonl").open() as lines:
         for line in lines:
             if not line.endswith("\n"):
                 break  # being written
             event = json.loads(line)
             what = event.get("objectRef", {})
-            resource = "/".join(part for part in (what.get("resource"), what.get("subresource")) if part)
-            counts[event["user"]["username"], event["verb"], resource] += 1
-    return counts
+            sent = event.get("requestObject")
+            found.append(
+                AuditedRequest(
+                    user=event["user"]["username"],
+                    verb=event["verb"],
+                    resource="/".join(filter(None, (what.get("resource"), what.get("subresource")))),
+                    namespace=what.get("namespace", ""),
+                    name=what.get("name", ""),
+                    size=len(json.dumps(sent, separators=(",", ":"))) if sent is not None else 0,
+                )
+            )
+    return found
 
 
 def leads(replica: Replica) -> bool:

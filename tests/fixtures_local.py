@@ -53,7 +53,7 @@ def kubernetes_binaries() -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def local_cluster(kubernetes_binaries: dict[str, Path]) -> Iterator[LocalCluster]:
     """One control plane for the run, without nodes. Shared: use namespaces and node prefixes of your own."""
-    with LocalCluster(options=ClusterOptions(audit=True)) as cluster:
+    with LocalCluster(options=ClusterOptions(audit="Metadata")) as cluster:
         yield cluster
 
 

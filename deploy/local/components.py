@@ -24,8 +24,8 @@ class ClusterOptions:
     node_grace_seconds: int = 50
     #: Seconds that pods stay on a dead node without a toleration of their own (stock: 300).
     toleration_seconds: int = 300
-    #: Write the API server's audit log (metadata only), ``log/audit.jsonl``.
-    audit: bool = False
+    #: Level of the API server's audit log, ``log/audit.jsonl``: Metadata, Request (what was sent, too); "": none.
+    audit: str = ""
     #: KWOK starts, ends and stops pods. False: another program does, and KWOK only keeps nodes alive.
     plays_pods: bool = True
     api_server_flags: tuple[str, ...] = ()
@@ -63,6 +63,7 @@ def command(name: str, places: Places, options: ClusterOptions) -> list[str | Pa
         "front_proxy": FRONT_PROXY,
         "alive": "=".join(ALIVE),
         "toleration_seconds": options.toleration_seconds,
+        "audit": options.audit,
         "node_grace_seconds": options.node_grace_seconds,
         "node_lease_seconds": options.node_lease_seconds,
     }

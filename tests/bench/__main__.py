@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
-from tests.bench import faults, flood, report, restart
+from tests.bench import faults, flood, report, requests, restart
 from tests.bench.agents import part as agents
 from tests.bench.documents import Form
 from tests.bench.engine import CASES
@@ -36,7 +36,7 @@ def main() -> int:
         "volcano": _volcano,
         "jobs": _jobs,
         "latency": _latency,
-        "writes": _writes,
+        "requests": _requests,
         "readers": _readers,
         "stream": lambda _shape, pairs: _stream(options.per_queue, pairs),
         "mix": lambda _shape, pairs: _mix(options.seconds, pairs),
@@ -107,15 +107,11 @@ def _readers(shape: Shape, pairs: int) -> tuple[Rounds, list[Mark]]:
     return rounds, [report.undisturbed(rounds, asked, quiet)]
 
 
-def _writes(shape: Shape, _: int) -> tuple[Rounds, list[Mark]]:
-    """What is written to the API server per gang; counted apart, because counting takes time."""
-    few = Shape(nodes=shape.nodes, gangs=min(100, shape.gangs))
-    rounds: Rounds = {}
-    for form in (Form.VOLCANO_JOB, Form.QUEUED_JOB):
-        figures = play(form, few, audit=True)
-        rounds[form.value] = [figures]
-        print(f"Writes of Muster per gang, as {form.value}:\n{report.writes(figures, few.gangs)}")
-    return rounds, []
+def _requests(shape: Shape, _: int) -> tuple[Rounds, list[Mark]]:
+    """What the API server is asked for one gang over its life; counted apart, because counting takes time."""
+    forms = (Form.VOLCANO_JOB, Form.QUEUED_JOB, Form.JOB)
+    print(requests.table({form.value: requests.play(form, min(60, shape.gangs)) for form in forms}))
+    return {}, []
 
 
 def _stream(per_queue: int, count: int) -> tuple[Rounds, list[Mark]]:
@@ -231,7 +227,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only",
         choices=(
-            *("volcano", "jobs", "latency", "writes", "readers", "stream", "mix"),
+            *("volcano", "jobs", "latency", "requests", "readers", "stream", "mix"),
             *(
                 "one-pod",
                 "agent",

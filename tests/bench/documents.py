@@ -45,9 +45,12 @@ def gang_of(pod: str) -> int:
     return int(pod[1 : pod.index("-")])
 
 
-def documents(form: Form, gang: int, size: int, nodes: Sequence[str]) -> list[Document]:
-    """All objects of one gang, to be posted to ``form.collection``."""
+def documents(
+    form: Form, gang: int, size: int, nodes: Sequence[str], metadata: Document | None = None
+) -> list[Document]:
+    """All objects of one gang, to be posted to ``form.collection``. ``metadata``: of a Job's pods."""
     name = GANG.format(gang)
+    template = {"metadata": metadata or {}, "spec": _template()}
     match form:
         case Form.PODS:
             return [_pod(f"{name}-worker-{index}", _template()) for index in range(size)]
@@ -56,11 +59,11 @@ def documents(form: Form, gang: int, size: int, nodes: Sequence[str]) -> list[Do
                 _pod(f"{name}-worker-{index}", _pinned(nodes[gang % len(nodes)])) for index in range(size)
             ]
         case Form.VOLCANO_JOB:
-            return [volcano_job(name, size)]
+            return [volcano_job(name, size, template)]
         case Form.JOB:
-            return [_job(name, size, {})]
+            return [_job(name, size, {}, template)]
         case Form.QUEUED_JOB:
-            return [_job(name, size, {"muster.dev/queue-name": "default"})]
+            return [_job(name, size, {"muster.dev/queue-name": "default"}, template)]
 
 
 def running(seconds: float) -> Document:
@@ -88,9 +91,9 @@ def _pod(name: str, spec: Document) -> Document:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def volcano_job(name: str, size: int, template: Document | None = None) -> Document:
-    """A gang of one task. ``template``: of its pods; None: one GPU each, without end."""
-    task = {"name": "worker", "replicas": size, "template": template or {"spec": _template()}}
+def volcano_job(name: str, size: int, template: Document) -> Document:
+    """A gang of one task. ``template``: of its pods."""
+    task = {"name": "worker", "replicas": size, "template": template}
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
@@ -99,7 +102,7 @@ def volcano_job(name: str, size: int, template: Document | None = None) -> Docum
     }
 
 
-def _job(name: str, size: int, labels: dict[str, str]) -> Document:
+def _job(name: str, size: int, labels: dict[str, str], template: Document) -> Document:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -108,6 +111,6 @@ def _job(name: str, size: int, labels: dict[str, str]) -> Document:
             "completionMode": "Indexed",
             "completions": size,
             "parallelism": size,
-            "template": {"spec": _template()},
+            "template": template,
         },
     }

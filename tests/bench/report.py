@@ -89,17 +89,6 @@ def latency(rounds: Mapping[str, Sequence[Figures]], form: str, beside: str) -> 
     return Mark(name=name, reached=median(above), unit="ms", must=30, aim=20, upwards=False)
 
 
-def writes(figures: Figures, gangs: int, users: Sequence[str] = ("muster",)) -> str:
-    """Requests per gang, the most frequent first."""
-    lines = [
-        f"{count / gangs:8.2f}  {what}"
-        for what, count in sorted(figures.requests.items(), key=lambda item: -item[1])
-        if what.split(" ")[1] not in ("get", "list", "watch") and (not users or what.split(" ")[0] in users)
-        if count / gangs >= 0.05
-    ]
-    return "\n".join(lines)
-
-
 def stages(seconds: Mapping[str, Sequence[float]]) -> str:
     """A line per stage: milliseconds."""
     lines = [f"{'ms':<36}{'median':>8}{'mean':>8}{'p95':>8}"]

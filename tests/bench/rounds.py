@@ -12,12 +12,11 @@ from typing import Any
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import COMPONENTS, ClusterOptions
 from deploy.local.nodes import NodeShape
-from deploy.local.stack import USERNAME, Replica, Stack
+from deploy.local.stack import Replica, Stack
 from tests.bench import processes
 from tests.bench.documents import NAMESPACE, Form, documents
 from tests.bench.load import Request
 from tests.bench.readers import asking
-from tests.cluster_faults import count_requests
 from tests.waiting import until
 
 #: Nothing is throttled on the client side (the defaults of ClusterOptions); nodes are silent, for their leases
@@ -55,8 +54,6 @@ class Figures:
     cpu_seconds: dict[str, float]
     #: Of the leader's process; 0 without it.
     memory_mb: float
-    #: Requests by "user verb resource", where they were counted.
-    requests: dict[str, int] = field(default_factory=dict)
     #: Of the read API, by status; "0": none came.
     answers: dict[str, int] = field(default_factory=dict)
 
@@ -79,7 +76,7 @@ class Scene:
 
 
 @contextmanager
-def scene(nodes: int, *, admitted: bool = True, audit: bool = False) -> Iterator[Scene]:
+def scene(nodes: int, *, admitted: bool = True, audit: str = "") -> Iterator[Scene]:
     """A fresh control plane with nodes of 8 GPUs and the namespace of the load, with Muster if ``admitted``."""
     options = ClusterOptions(audit=audit, **_OPTIONS)
     with ExitStack() as stack:
@@ -122,12 +119,9 @@ def _wait_until_owners_are_watched(cluster: LocalCluster) -> None:
         )
 
 
-def play(
-    form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool = False, readers: int = 0
-) -> Figures:
+def play(form: Form, shape: Shape, *, one_at_a_time: bool = False, readers: int = 0) -> Figures:
     """Play one round on a control plane of its own. ``readers``: clients that ask the read API meanwhile."""
-    with scene(shape.nodes, admitted=form.admitted, audit=audit) as on:
-        requests_before = count_requests(on.cluster) if audit else Counter[Any]()
+    with scene(shape.nodes, admitted=form.admitted) as on:
         request = Request(
             kubeconfig=str(on.cluster.kubeconfig),
             form=form.value,
@@ -145,7 +139,6 @@ def play(
             until_bound = cpu_seconds(on.pids)
         processes.wait_until_idle(on.pids.values())
         until_idle = cpu_seconds(on.pids)
-        requests = count_requests(on.cluster) - requests_before if audit else Counter[Any]()
         return Figures(
             form=form.value,
             pods=shape.gangs * shape.size,
@@ -157,10 +150,6 @@ def play(
             cpu_seconds={name: until_idle[name] - before[name] for name in on.pids},
             memory_mb=processes.peak_memory_mb(on.muster.process.pid) if on.muster is not None else 0.0,
             answers=dict(answers),
-            requests={
-                " ".join((user.replace(USERNAME, "muster"), verb, what)): count
-                for (user, verb, what), count in requests.items()
-            },
         )
 
 

@@ -13,7 +13,7 @@ from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
 from queues.errors import ApiError
 from tests.cluster_faults import (
-    count_requests,
+    audited_requests,
 )
 from tests.waiting import alive, until
 
@@ -45,10 +45,10 @@ def _exists(cluster: LocalCluster, path: str) -> bool:
 
 
 def test_requests_are_counted(local_cluster: LocalCluster, api: LocalClient, namespace: str) -> None:
-    before = count_requests(local_cluster)
+    before = len(audited_requests(local_cluster))
     api.create(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"generateName": "counted-"}})
-    counted = count_requests(local_cluster) - before
-    assert counted["admin", "create", "configmaps"] == 1
+    [request] = [each for each in audited_requests(local_cluster)[before:] if each.resource == "configmaps"]
+    assert (request.user, request.verb, request.namespace) == ("admin", "create", namespace)
 
 
 def test_a_killed_run_leaves_nothing_alive_and_a_kept_directory_goes_on(tmp_path: Path) -> None:
