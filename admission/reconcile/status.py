@@ -24,9 +24,10 @@ from queues.api.api_resources import QUEUES, VOLCANO_JOBS, ObjectRef
 from queues.api.reading.user_values import shortened
 from queues.api.types.podgroup import PodGroupPhase
 from queues.api.types.queue import CLOSED_BY_PARENT, QueueState
+from queues.api.types.volcano_job import JobPhase
 from queues.plan import Reason
 from queues.quota.queue import ROOT
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import NEEDS_A_CHANGE, ReasonCode
 from queues.resources import show
 from queues.text_format import go_duration, rfc3339
 from queues.workload import QueueName
@@ -93,6 +94,8 @@ class StatusWanted:
     seen: str | None = None
     #: The object said all of this already when it was seen first.
     shown: bool = field(default=False, compare=False)
+    #: It may soon be over by itself, as that pods are on their way: it is not worth a write at once.
+    is_passing: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +112,6 @@ class EventNote:
     always: bool = False
     #: What makes it another event than the last one; None if the reason does.
     code: ReasonCode | None = None
-    #: The uid of the object with whose events it is written, and no longer repeated; "": its own.
-    told_with: str = ""
     #: What makes it the same event for every leader that writes it: a second since the epoch, and a number. None if it
     #: has no such moment of its own.
     once: tuple[int, int] | None = None
@@ -213,7 +214,15 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
         conditions=tuple(conditions),
         dropped=dropped,
         seen=workload.seen,
+        # A permit to make pods is waited for.
+        is_passing=(phase is PodGroupPhase.PENDING or (phase is PodGroupPhase.INQUEUE and workload.admitted))
+        and _may_pass(workload.problem or workload.reason),
     )
+
+
+def _may_pass(reason: Reason | None) -> bool:
+    """Whether what keeps a workload may be over without a change by somebody."""
+    return reason is None or reason.code not in NEEDS_A_CHANGE
 
 
 def _not_acted_on(fields: Sequence[str]) -> str:
@@ -253,7 +262,15 @@ def admitted_condition(workload: WorkloadStatus, *, custom: bool = False) -> Sta
         # Schemas of conditions mostly ask for a message.
         told = tuple(replace(each, message=each.message or each.reason) for each in told)
         seen = None
-    return StatusWanted(ref=workload.ref, conditions=told, shared=True, custom=custom, seen=seen, shown=shown)
+    return StatusWanted(
+        ref=workload.ref,
+        conditions=told,
+        shared=True,
+        custom=custom,
+        seen=seen,
+        shown=shown,
+        is_passing=not workload.admitted and _may_pass(workload.reason) and not workload.fails_by,
+    )
 
 
 def with_others(conditions: Sequence[Mapping[str, Any]], ours: Sequence[Mapping[str, Any]]) -> list[Document]:
@@ -322,7 +339,8 @@ def job_status(
     if state.finished_at and state.started_at:
         fields["runningDuration"] = go_duration(state.finished_at - state.started_at)
     ref = ObjectRef(resource=VOLCANO_JOBS, namespace=spec.namespace, name=spec.name, uid=spec.uid)
-    return StatusWanted(ref=ref, fields=without_blanks(fields), seen=seen)
+    is_passing = state.phase is JobPhase.PENDING and _may_pass(reason)
+    return StatusWanted(ref=ref, fields=without_blanks(fields), seen=seen, is_passing=is_passing)
 
 
 #: Condition of a queue: whether all of it is read.

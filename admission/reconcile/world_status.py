@@ -44,8 +44,6 @@ from queues.reason_codes import ReasonCode, advice_on, with_advice
 from queues.text_format import counted, rfc3339, span
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
-#: Pods that are a gang.
-_SEVERAL: Final = 2
 _DEPLOYMENT: Final = "deployment/"
 #: What a new pod of a Deployment waits for that its predecessor has.
 _FOR_ROOM: Final = (
@@ -86,7 +84,7 @@ class WorldStatuses:
                 yield from self._of_volcano_job(state, ref)
             case StatusForm.POD_GROUP if fact is not None:
                 yield pod_group_status(self._workload_status(state, ref, fact.phase))
-            case StatusForm.CONDITION | StatusForm.CUSTOM_CONDITION as form if not state.is_over:
+            case StatusForm.CONDITION | StatusForm.CUSTOM_CONDITION as form if not _is_ending(state):
                 custom = form is StatusForm.CUSTOM_CONDITION
                 yield admitted_condition(self._workload_status(state, ref), custom=custom)
             case _:
@@ -147,15 +145,14 @@ class WorldStatuses:
             if words := self._own_update(key):
                 yield state.workload, replace(self.world.ledger.reasons[key], message=words)
 
-    def waiting_notes(self, key: WorkloadKey) -> Iterator[tuple[EventNote, bool]]:
-        """Events that say why a workload waits, and of each whether its object said so when it was seen first.
+    def waiting_note(self, key: WorkloadKey) -> tuple[EventNote | None, bool]:
+        """The event that says why a workload waits, and whether its object said so when it was seen first.
 
-        A gang of several pods has the event on its PodGroup, as in Volcano; a Volcano Job with a PodGroup on both.
+        A gang of several pods has the event on its PodGroup, as in Volcano; a Volcano Job has it on itself.
         """
         state, fact, reason = self.world.states.get(key), self.world.facts.get(key), self.why_waiting(key)
         if state is None or reason is None:
-            return
-        said = ("False", reason.code)
+            return None, False
         note = waiting_event(self.world, key, reason)
         if fact is not None and support_of(key).status is StatusForm.POD_GROUP:
             ref = object_ref(key, state.workload.namespace, state.workload.name)
@@ -163,13 +160,7 @@ class WorldStatuses:
         group = self.job_group(key)
         # A Volcano Job has no condition for it: its PodGroup does.
         told = group.told if group is not None else None if fact is None else fact.told
-        if note is not None:
-            yield note, told == said
-        if group is None or state.workload.minimum < _SEVERAL:
-            return
-        of_group = unschedulable_event(self._workload_status(state, self._group_ref(state, group)))
-        if of_group is not None:
-            yield replace(of_group, told_with=key.uid), told == said
+        return note, told == ("False", reason.code)
 
     def start_note(self, key: WorkloadKey) -> EventNote | None:
         """The event that says when a workload should start; None if its status says it, or if it does not wait."""
@@ -293,6 +284,12 @@ class WorldStatuses:
             told=fact.told if fact is not None else None,
             fails_by=support_of(state.key).failing_condition if state.is_run_out and not admitted else "",
         )
+
+
+def _is_ending(state: WorkloadState) -> bool:
+    """Whether a workload has ended, or is about to: all pods that it has left have. What was said last may stay."""
+    has_ended = state.pods and not state.needs_seats and not any(map(is_live, state.pods))
+    return state.is_over or bool(has_ended)
 
 
 def _is_told_by_event(key: WorkloadKey, ref: ObjectRef) -> bool:

@@ -32,7 +32,7 @@ IMPATIENT = {
 @pytest.fixture(scope="session")
 def whole_stack(kubernetes_binaries: dict[str, Path]) -> Iterator[Stack]:
     """Control plane, Postgres, and a Muster that leads, installed as a user would."""
-    options = ClusterOptions(toleration_seconds=1)
+    options = ClusterOptions(toleration_seconds=1, audit="Metadata")
     with Stack(options=options, durable=False, environment=IMPATIENT) as stack:
         stack.install()
         stack.apply(EXAMPLES / "topology.yaml")

@@ -34,10 +34,9 @@ _LOOK_EVERY: Final = 0.25
 
 @dataclass(slots=True)
 class _Told:
-    """What was written about a workload, and about objects that belong to it."""
+    """What was written about a workload."""
 
-    #: Codes: Admitted or Evicted, then reasons for waiting and warnings since then. Codes of another object that
-    #: belongs to this workload have the kind of that object before them.
+    #: Codes: Admitted or Evicted, then reasons for waiting and warnings since then.
     codes: tuple[str, ...] = ()
     #: A reason for waiting is among them.
     has_waited: bool = False
@@ -66,8 +65,8 @@ class EventWriter:
         #: By uid of the workload, the oldest first.
         self._written: OrderedDict[str, _Told] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], tuple[EventNote, int]] = OrderedDict()
-        #: uid of the workload → uid of the object → first reason, which is not due yet, since (ns). The oldest first.
-        self._held: dict[str, dict[str, tuple[EventNote, int]]] = {}
+        #: By uid: first reason, which is not due yet, since (ns). The oldest first.
+        self._held: dict[str, tuple[EventNote, int]] = {}
         self._queued = asyncio.Event()
 
     def tell(self, note: EventNote, *, shown: bool = False) -> None:
@@ -75,7 +74,7 @@ class EventWriter:
 
         ``shown``: the object said so when it was seen first, so that an earlier leader has written it last.
         """
-        uid, code = _workload(note), _code(note)
+        uid, code = note.ref.uid, _code(note)
         told = self._written.get(uid)
         waits = note.action in (WAIT, WARN)
         if shown and told is None:
@@ -91,18 +90,17 @@ class EventWriter:
 
     def _tell_waiting(self, note: EventNote, told: _Told) -> None:
         """A reason for waiting, or a warning."""
-        uid, ref, is_reason = _workload(note), note.ref.uid, note.action == WAIT
+        uid, is_reason = note.ref.uid, note.action == WAIT
         if is_reason and not (told.has_waited or _needs_a_change(note)):
-            held = self._held.setdefault(uid, {})
-            held[ref] = (note, held[ref][1] if ref in held else time_ns())
+            self._held[uid] = (note, self._held[uid][1] if uid in self._held else time_ns())
             self._queued.set()
             return
-        if is_reason and uid in self._held:
-            self._held[uid].pop(ref, None)
+        if is_reason:
+            self._held.pop(uid, None)
         self._tell_new(note, told)
 
     def _tell_new(self, note: EventNote, told: _Told, at: int | None = None) -> None:
-        uid, code = _workload(note), _code(note)
+        uid, code = note.ref.uid, _code(note)
         if code in told.codes:
             return
         told.codes = (*told.codes, code)
@@ -122,13 +120,11 @@ class EventWriter:
         """Queue the first reasons that are due."""
         due = time_ns() - int(FIRST_AFTER * 1e9)
         while self._held:
-            uid, held = next(iter(self._held.items()))
-            if any(since > due for _, since in held.values()):
+            uid, (note, since) = next(iter(self._held.items()))
+            if since > due:
                 return
             del self._held[uid]
-            told = self._written.get(uid) or _Told()
-            for note, since in held.values():
-                self._tell_new(note, told, since)
+            self._tell_new(note, self._written.get(uid) or _Told(), since)
 
     def _note_written(self, uid: str, told: _Told) -> None:
         self._written[uid] = told
@@ -168,11 +164,6 @@ class EventWriter:
             await asyncio.sleep(BUSY_LOOK)
 
 
-def _workload(note: EventNote) -> str:
-    """The uid of the workload that an event counts for."""
-    return note.told_with or note.ref.uid
-
-
 def _needs_a_change(note: EventNote) -> bool:
     """Whether it is the reason of a workload that does not start by itself."""
     return note.action == WAIT and (note.code or note.reason) in NEEDS_A_CHANGE
@@ -180,8 +171,7 @@ def _needs_a_change(note: EventNote) -> bool:
 
 def _code(note: EventNote) -> str:
     """What makes it another event than the last one."""
-    code = note.code or note.reason
-    return f"{note.ref.resource.plural}/{code}" if note.told_with else code
+    return note.code or note.reason
 
 
 async def write_event(

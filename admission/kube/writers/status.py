@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 
 #: Seconds between a change and its writing, and between two writings of one object.
 COALESCE: Final = 0.5
+#: Seconds for which a state that may pass by itself must last to be written.
+PASSING: Final = 2.0
 BETWEEN_WRITES: Final = 1.0
 BETWEEN_NUMBERS: Final = 10.0
 #: Seconds after which a status that differs from what was written must have been changed by another writer.
@@ -109,7 +111,7 @@ class StatusWriter:
                 return
             if only_numbers(known.status, after):
                 pause = BETWEEN_NUMBERS
-        due = max(now + COALESCE, known.written_at + pause)
+        due = max(now + (PASSING if known.wanted.is_passing else COALESCE), known.written_at + pause)
         # A phase does not wait because numbers were to be written first.
         self._wait_until(known, due if known.due is None else min(due, known.due))
 

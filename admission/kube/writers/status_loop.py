@@ -182,11 +182,11 @@ class StatusLoop:
         return self._queue_statuses.changed(statuses.failing(), statuses.keeping(), enqueued)
 
     def _tell_why_waiting(self, key: WorkloadKey) -> None:
-        notes = list(self._statuses.waiting_notes(key))
+        note, shown = self._statuses.waiting_note(key)
         ending = ending_event(self._world, key, self._now)
         overruled = overruled_event(self._world, key)
         ignored = self._ignored_values.new(self._world, key)
-        for note, shown in notes:
+        if note is not None:
             self._events.tell(note, shown=shown)
         for about in (*ignored, ending, overruled):
             if about is not None:

@@ -70,6 +70,7 @@ _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (recreate, "_UNSEEN", 2.5 * PACE),
     (status, "_AFTER_FAILURE", 0.5),
     (status, "COALESCE", 0.2),
+    (status, "PASSING", 0.3),
     (status, "BETWEEN_WRITES", 0.4),
     (status, "BETWEEN_NUMBERS", 0.6),
     (status_loop, "QUEUES_EVERY", 0.5),

@@ -6,25 +6,19 @@ from tests.e2e.support.manifests import bare_pod, grouped, pod_group, volcano_jo
 from tests.e2e.support.sandbox import Sandbox
 
 
-def warnings(sandbox: Sandbox, group: str) -> list[str]:
-    """Messages of the events Unschedulable of a PodGroup."""
+def told(sandbox: Sandbox, name: str, reason: str) -> list[str]:
+    """Messages of the events with a reason of an object."""
     found = sandbox.api.get(f"/api/v1/namespaces/{sandbox.name}/events")["items"]
     return [
         event["message"]
         for event in found
-        if event["involvedObject"]["kind"] == "PodGroup"
-        and event["involvedObject"]["name"] == group
-        and (event["reason"], event["type"]) == ("Unschedulable", "Warning")
+        if (event["involvedObject"]["name"], event["reason"]) == (name, reason)
     ]
 
 
 def unschedulable(sandbox: Sandbox, group: str) -> Document:
     conditions = sandbox.get("PodGroup", group).get("status", {}).get("conditions", [])
     return next((each for each in conditions if each["type"] == "Unschedulable"), {})
-
-
-def wait_warned(sandbox: Sandbox, group: str) -> None:
-    sandbox.wait(lambda: bool(warnings(sandbox, group)), f"an event of PodGroup {group}")
 
 
 def test_a_gang_without_room_is_unschedulable_in_volcanos_words_and_says_so_once(sandbox: Sandbox) -> None:
@@ -35,13 +29,13 @@ def test_a_gang_without_room_is_unschedulable_in_volcanos_words_and_says_so_once
     [job] = sandbox.add(volcano_job(sandbox, "train", 2, 8))
     group = f"train-{job['metadata']['uid']}"
 
-    wait_warned(sandbox, group)
+    sandbox.wait(lambda: bool(told(sandbox, "train", "NoFit")), "an event of the Job")
     # Its pods may not be known at first.
     known = lambda: unschedulable(sandbox, group).get("reason") == "NotEnoughResources"  # noqa: E731
     sandbox.wait(known, "the condition of the PodGroup")
-    told = unschedulable(sandbox, group)
-    assert told["status"] == "True"
-    assert told["message"].startswith("2/2 tasks in gang unschedulable: NoFit: ")
+    condition = unschedulable(sandbox, group)
+    assert condition["status"] == "True"
+    assert condition["message"].startswith("2/2 tasks in gang unschedulable: NoFit: ")
 
     # More turns, and other numbers: nothing is told again.
     sandbox.add(bare_pod(sandbox, "small", 1))
@@ -51,7 +45,7 @@ def test_a_gang_without_room_is_unschedulable_in_volcanos_words_and_says_so_once
     sandbox.wait_running("train-", 2)
     sandbox.wait_phase("PodGroup", group, "Running")
     sandbox.wait(lambda: unschedulable(sandbox, group)["status"] == "False", "the condition to end")
-    assert len(warnings(sandbox, group)) == 1
+    assert len(told(sandbox, "train", "NoFit")) == 1
 
 
 def counts(sandbox: Sandbox) -> dict[str, int]:
@@ -67,12 +61,12 @@ def test_an_operator_makes_its_pods_once_the_podgroup_is_inqueue(sandbox: Sandbo
     sandbox.add(bare_pod(sandbox, "first", 8))
     sandbox.wait_running("first", 1)
     sandbox.add(pod_group(sandbox, "spark", 2, minResources={"nvidia.com/gpu": "8", "pods": "2"}))
-    wait_warned(sandbox, "spark")
+    sandbox.wait(lambda: bool(told(sandbox, "spark", "Unschedulable")), "an event of PodGroup spark")
     sandbox.wait_phase("PodGroup", "spark", "Pending")
-    told = unschedulable(sandbox, "spark")
-    assert told["reason"] == "NotEnoughResources"
-    assert "QueueLimit" in told["message"]
-    assert "8 nvidia.com/gpu: 8 used" in told["message"]
+    condition = unschedulable(sandbox, "spark")
+    assert condition["reason"] == "NotEnoughResources"
+    assert "QueueLimit" in condition["message"]
+    assert "8 nvidia.com/gpu: 8 used" in condition["message"]
 
     finish_all(sandbox, "first")
     sandbox.wait_phase("PodGroup", "spark", "Inqueue")

@@ -97,6 +97,24 @@ async def test_objects_that_say_the_same_share_what_is_known_of_it_and_are_not_w
     assert len({id(known.status) for known in writer._known.values()}) == 1
 
 
+async def test_a_state_that_passes_is_not_written_and_one_that_lasts_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, seconds in (("COALESCE", 0.0), ("BETWEEN_WRITES", 0.0), ("PASSING", 3600.0)):
+        monkeypatch.setattr(status, name, seconds)
+    api = Api()
+    writer = StatusWriter(api, lambda: None)
+    starts = StatusWanted(ref=REF, fields={"phase": "Inqueue"}, seen="", is_passing=True)
+    async with in_background(writer.run()):
+        writer.submit([starts])
+        writer.submit([replace(starts, fields={"phase": "Running"}, is_passing=False)])
+        await eventually(lambda: api.written, "the first status")
+        monkeypatch.setattr(status, "PASSING", 0.0)
+        writer.submit([starts])
+        await eventually(lambda: len(api.written) == 2, "what lasts")
+    assert [each["phase"] for each in api.written] == ["Running", "Inqueue"]
+
+
 async def test_a_phase_does_not_wait_for_the_time_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("COALESCE", 0.0), ("BETWEEN_WRITES", 0.0), ("BETWEEN_NUMBERS", 3600.0)):
         monkeypatch.setattr(status, name, seconds)

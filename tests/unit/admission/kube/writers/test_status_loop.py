@@ -109,6 +109,7 @@ async def test_each_object_is_told_its_expected_start_in_one_write(monkeypatch: 
         (status_loop, "STARTS_EVERY"),
         (status_loop, "LOOK_AFTER"),
         (status, "COALESCE"),
+        (status, "PASSING"),
         (status, "BETWEEN_WRITES"),
     ):
         monkeypatch.setattr(module, name, 0.001)
