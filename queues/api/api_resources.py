@@ -29,6 +29,7 @@ _SHOWN: Final = 100
 
 #: On everything that ``muster install`` applies, so that ``muster uninstall`` finds it again.
 PART_OF: Final = {PART_OF_LABEL: "muster"}
+PART_OF_SELECTOR: Final = f"{PART_OF_LABEL}=muster"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,17 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.install.rbac import ACCOUNT, PROXY_NAMESPACE
 from admission.kube.install.server_side_apply import found_at
-from queues.api.api_resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PART_OF, ROLE_BINDINGS, Document
+from queues.api.api_resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    PART_OF,
+    PART_OF_SELECTOR,
+    ROLE_BINDINGS,
+    Document,
+)
 from queues.api.names import HELM_NAMESPACE, HELM_RELEASE
 from queues.errors import MusterError
 
-_SELECTOR: Final = ",".join(f"{key}={value}" for key, value in PART_OF.items())
 #: Objects of no namespace that every installation has. One of them may have been deleted by mistake.
 _CLUSTER_WIDE: Final = (CLUSTER_ROLE_BINDINGS.path(name=ACCOUNT), CLUSTER_ROLES.path(name=ACCOUNT))
 
@@ -72,7 +78,7 @@ async def existing_installation(client: Client) -> ExistingInstallation:
 async def _homes(client: Client) -> list[str]:
     """Namespaces in which Muster has rights as in its own."""
     answer = await client.get(
-        ROLE_BINDINGS.path(), labelSelector=_SELECTOR, fieldSelector=f"metadata.name={ACCOUNT}"
+        ROLE_BINDINGS.path(), labelSelector=PART_OF_SELECTOR, fieldSelector=f"metadata.name={ACCOUNT}"
     )
     places = [each["metadata"]["namespace"] for each in msgspec.json.decode(answer)["items"]]
     return [place for place in places if place != PROXY_NAMESPACE]

@@ -6,7 +6,7 @@ nothing, and a newer version changes what differs. ``tell`` gets the progress li
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,7 +44,10 @@ from admission.kube.webhook.keyring import KeyringStore
 from queues.api.api_resources import (
     JOBS,
     NAMESPACES,
+    PART_OF_SELECTOR,
     PODS,
+    POLICIES,
+    POLICY_BINDINGS,
     QUEUES,
     SERVICE_ACCOUNTS,
     SERVICES,
@@ -59,6 +62,7 @@ from queues.api.names import (
     DEFAULT_SCHEDULER,
     GATE,
     GATED_NAMESPACE,
+    OF_KIND,
     QUEUE_LABEL,
     RELEASED,
     ROOT_QUEUE,
@@ -140,6 +144,7 @@ async def install(client: Client, installation: Installation, tell: Tell) -> Non
     for name in (ROOT_QUEUE, DEFAULT_QUEUE):
         await create_first_queue(client, name, tell)
     await _policies_in_force(client, installation.namespace, tell)
+    await _remove_former_policies(client, policies(installation), tell)
     await _gate_namespaces(client, tell)
     await warn_of_stored_jobs(client, tell)
 
@@ -227,6 +232,17 @@ async def _apply_read_api(client: Client, installation: Installation, keyring: K
         )
         return
     await apply_all(client, read_api(home, keyring.bundle, url), tell)
+
+
+async def _remove_former_policies(client: Client, applied: Iterable[Document], tell: Tell) -> None:
+    """Remove policies of an earlier version that this one has by no name."""
+    kept = {path_of(document) for document in applied}
+    for resource in (*POLICY_BINDINGS, *POLICIES):
+        async for former in items_of(client, resource.path(), f"{PART_OF_SELECTOR},!{OF_KIND}"):
+            path = resource.path(name=former["metadata"]["name"])
+            if path not in kept:
+                await client.delete(path)
+                tell(f"{resource.plural}/{former['metadata']['name']} deleted")
 
 
 async def _policies_in_force(client: Client, namespace: str, tell: Tell) -> None:

@@ -28,6 +28,7 @@ from queues.api.api_resources import (
     NAMESPACES,
     NETWORK_POLICIES,
     PART_OF,
+    PART_OF_SELECTOR,
     PODS,
     POLICIES,
     POLICY_BINDINGS,
@@ -46,8 +47,6 @@ from queues.api.api_resources import (
 from queues.api.names import AGENT_NAMESPACE
 from queues.api.workload_kinds import OPERATOR_KINDS
 from queues.errors import NotFound
-
-_SELECTOR: Final = ",".join(f"{key}={value}" for key, value in PART_OF.items())
 
 #: Seconds for a namespace to go: Kubernetes tries again and again, ever more slowly, until nothing is in it.
 _NAMESPACE_PATIENCE: Final = 60.0
@@ -113,7 +112,7 @@ async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
 
 async def _delete_all(client: Client, resource: ApiResource, namespace: str | None, tell: Tell) -> None:
     """Delete the objects that carry Muster's label, and wait until they are gone."""
-    answer = await client.get(resource.path(namespace), labelSelector=_SELECTOR)
+    answer = await client.get(resource.path(namespace), labelSelector=PART_OF_SELECTOR)
     # Muster's pods are to be gone as well.
     propagation: Literal["Foreground", "Background"] = (
         "Foreground" if resource in (DEPLOYMENTS, DAEMON_SETS) else "Background"

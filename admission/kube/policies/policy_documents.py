@@ -44,13 +44,10 @@ from admission.kube.policies.operator_templates import (
     path_of,
     places_by_kind,
 )
-from admission.workloads.kinds import POD_GROUP, VOLCANO_JOB
 from queues.api import api_resources, kueue_names, names
 from queues.api.api_resources import (
-    JOB_FLOWS,
     POLICIES,
     POLICY_BINDINGS,
-    VOLCANO_CRON_JOBS,
     ApiResource,
     Document,
 )
@@ -62,8 +59,6 @@ from queues.api.workload_kinds import SHIPPED_KINDS
 
 #: The verb of users who may delete by force pods that run: of administrators, who may do everything.
 FORCE: Final = "force-delete"
-#: Kinds whose objects have Muster create Volcano Jobs, in the name of their requester.
-JOB_STARTERS: Final = (("vccronjobs", VOLCANO_CRON_JOBS), ("jobflows", JOB_FLOWS))
 #: Annotations of pods that name their admission and seat, and what they got with it.
 SIGNS: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.FLAVOR_TOLERATIONS, names.RECREATED_FROM)
 #: The documents, in the order in which they are installed: what makes work wait, and what guards it.
@@ -108,15 +103,6 @@ def validating_policies(options: PolicyOptions) -> list[Document]:
 def agent_policies(identity: str, namespace: str) -> list[Document]:
     """The policy of the node agents with its bindings. ``identity``: their user; ``namespace``: of their leases."""
     return _rendered("agents", {"identity": identity, "namespace": namespace})
-
-
-def signed_kinds() -> list[tuple[str, ApiResource]]:
-    """Kinds that are not changed at creation but for their queue and the name of the requester, with a plural of each.
-
-    Workloads with pods that are gated, or do not exist while they wait; and what starts Volcano Jobs, which get the
-    name from it.
-    """
-    return [*((f"{each.kind}s", each.resource) for each in (VOLCANO_JOB, POD_GROUP)), *JOB_STARTERS]
 
 
 def guard(identity: str, entry: Document) -> Document:
@@ -244,16 +230,22 @@ def _documents(entry: Document, identity: str) -> list[Document]:
 # -- what documents may use -----------------------------------------------------------------------------------
 
 
-def _rules(kinds: Sequence[ApiResource], *operations: str, part: str = "") -> str:
-    """``resourceRules`` about objects of these kinds, or about a subresource of theirs: one for each version. No group
-    serves a resource by the name that another one of the same version has here."""
+def _rules(kinds: Iterable[ApiResource], *operations: str) -> str:
+    """``resourceRules`` about objects of these kinds: one for each version. No group serves a resource by the name that
+    another one of the same version has here."""
     rules: dict[str, Document] = {}
     for kind in kinds:
         of_version = {**kind.rule(operations), "apiGroups": [], "resources": []}
         rule = rules.setdefault(kind.version, of_version)
         rule["apiGroups"] = [*dict.fromkeys((*rule["apiGroups"], kind.group))]
-        rule["resources"].append(f"{kind.plural}/{part}" if part else kind.plural)
+        rule["resources"].append(kind.plural)
     return json.dumps([*rules.values()])
+
+
+def _rule_of(kind: ApiResource, *operations: str, part: str = "") -> str:
+    """One of ``resourceRules``: about objects of this kind, or about a subresource of theirs."""
+    resource = f"{kind.plural}/{part}" if part else kind.plural
+    return json.dumps({**kind.rule(operations), "resources": [resource]})
 
 
 def _on_one_line(value: Any) -> Any:
@@ -299,8 +291,8 @@ _NAMES: Final[dict[str, Any]] = {
     "path_of": path_of,
     "places_by_kind": places_by_kind,
     "quoted": _quoted,
+    "rule_of": _rule_of,
     "rules": _rules,
-    "signed_kinds": signed_kinds,
     "text": text,
     "texts": texts,
 }

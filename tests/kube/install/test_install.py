@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from admission.kube.client.client import Client
 from admission.kube.install import crds as definitions_module
 from admission.kube.install.crds import DefinitionsOfOthers
-from admission.kube.install.install import Installation
+from admission.kube.install.install import Installation, policies
 from admission.kube.install.uninstall import Removal
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import CLUSTER_ROLE_BINDINGS, NAMESPACES, QUEUES, path_of
@@ -73,6 +74,19 @@ async def test_things_wait_as_soon_as_install_returns_and_installing_again_chang
     assert "validatingadmissionpolicy/muster-guard-pods configured" in await installed(bare)
     assert msgspec.json.decode(await bare.get(guard))["spec"]["failurePolicy"] == "Fail"
     assert (await _queue(bare, "default"))["spec"]["weight"] == 7
+
+    # A policy that an earlier version had goes, with its binding.
+    former = [
+        json.loads(json.dumps(document).replace("muster-guard-templates", "muster-guard-cron-jobs"))
+        for document in policies(Installation())
+        if document["metadata"]["name"] == "muster-guard-templates"
+    ]
+    for document in former:
+        await bare.create(path_of(document).rpartition("/")[0], document)
+    assert [line for line in await installed(bare) if line.endswith(" deleted")] == [
+        "validatingadmissionpolicybindings/muster-guard-cron-jobs deleted",
+        "validatingadmissionpolicies/muster-guard-cron-jobs deleted",
+    ]
 
 
 async def believes_the_shared_certificates(admin: Client) -> None:

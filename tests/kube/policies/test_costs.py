@@ -53,7 +53,7 @@ async def test_a_pod_is_changed_once(guarded: GuardedNamespace, grace: int) -> N
     assert await is_ever(guarded, "pods", asked, {"muster-gate": 1})
 
 
-@pytest.mark.parametrize(("grace", "wanted"), [(30, {}), (0, {"muster-grace-period": 1})])
+@pytest.mark.parametrize(("grace", "wanted"), [(30, {}), (0, {"muster-gate": 1})])
 async def test_a_pod_of_an_admitted_job_is_changed_only_if_it_asks_for_no_grace(
     guarded: GuardedNamespace, grace: int, wanted: dict[str, int]
 ) -> None:

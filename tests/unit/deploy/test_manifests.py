@@ -35,6 +35,10 @@ def test_everything_by_hand_is_found_by_uninstall(helm_program: Path) -> None:
         assert PART_OF.items() <= document["metadata"]["labels"].items(), key
 
 
+def test_few_policies_are_asked_about_each_request(made: dict[Key, Any]) -> None:
+    assert len([kind for kind, _, _ in made if kind.endswith("AdmissionPolicy")]) <= 24
+
+
 def test_the_deployment_runs_as_who_the_guard_knows_where_the_webhook_is_looked_for(
     made: dict[Key, Any],
 ) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from admission.kube.policies.cel import JOB_CONTROLLER
 from admission.kube.policies.policy_documents import (
-    JOB_STARTERS,
     PolicyOptions,
     agent_policies,
     guard,
@@ -14,7 +13,7 @@ from admission.kube.policies.policy_documents import (
     validating_policies,
 )
 from admission.workloads.kinds import known_kinds
-from queues.api.api_resources import Document
+from queues.api.api_resources import JOB_FLOWS, VOLCANO_CRON_JOBS, Document
 from queues.api.workload_kinds import PASSING_KINDS
 
 OPTIONS = PolicyOptions(identity="muster")
@@ -52,7 +51,7 @@ def test_each_kind_that_muster_writes_on_is_kept_by_one_policy() -> None:
     ]
     written = (
         [support.resource for support in known_kinds().supports]
-        + [kind for _, kind in JOB_STARTERS]
+        + [VOLCANO_CRON_JOBS, JOB_FLOWS]
         + [description.resource for description in PASSING_KINDS]
     )
     served = {(kind.group, kind.plural) for kind in written}
