@@ -260,6 +260,20 @@ def changed_amounts(option: str, text: str | None) -> Iterator[tuple[str, str]]:
         yield name, "" if amount == "-" else amount
 
 
+def price(command: Command) -> Command:
+    """Add the option; the command gets ``prices``, as ``prices_of`` takes them."""
+    text = "Prices of an hour, for the sheet of a month: gpu=2.50."
+    return click.option("--price", "prices", metavar=AMOUNTS, help=text)(command)
+
+
+def prices_of(text: str | None) -> dict[str, float]:
+    """Prices of an hour by resource. Raises UsageError."""
+    try:
+        return {name: float(price) for name, price in amounts("--price", text).items()}
+    except ValueError as error:
+        raise click.UsageError(f"--price: found {text!r}, expected numbers: gpu=2.50,cpu=0.04.") from error
+
+
 def amounts(option: str, text: str | None) -> dict[str, str]:
     """Amounts of resources by whole name. Raises UsageError: not written as ``AMOUNTS``, or a resource twice."""
     from admission.cli.resource_names import full_resource

@@ -154,6 +154,7 @@ def _series(
         queue=name,
         deserved=None if limits.deserved is None else limits.deserved / one,
         capability=None if limits.capability is None else limits.capability / one,
+        guarantee=limits.guarantee / one,
         used=tuple(round(each / (one * slots.length(index)), 3) for index, each in enumerate(units)),
         started=tuple(0 if each is None else each.count for each in every),
         wait_median=tuple(None if each is None else each.median for each in every),

@@ -54,6 +54,8 @@ class SeriesBody(Body, frozen=True, kw_only=True):
     #: What it deserves and may use now; null: not stated.
     deserved: float | None
     capability: float | None
+    #: What is never lent of it now.
+    guarantee: float = 0.0
     #: The amount that was held, on average over the slot.
     used: tuple[float, ...]
     #: Workloads that got their first seats.

@@ -270,7 +270,7 @@ def page_of(world: World, folder: Path) -> Iterator[Shown]:
     with _api(world) as api:
         kubeconfig = write_kubeconfig(folder / "kubeconfig", api)
         route = Route(server=api, kubeconfig=str(kubeconfig))
-        views = Views(route=route, clock=lambda: CLOCK)
+        views = Views(route=route, clock=lambda: CLOCK, prices={"nvidia.com/gpu": 2.5})
         with PageServer(views.show, ChangeFeed(route), cluster="prod") as server:
             thread = threading.Thread(target=server.serve_forever, daemon=True)
             thread.start()

@@ -9,6 +9,7 @@ from threading import Thread
 import click
 
 from admission.cli.command_line import CommandFailed
+from admission.cli.options import price, prices_of
 
 _LISTEN = "127.0.0.1:8080"
 
@@ -34,7 +35,10 @@ _LISTEN = "127.0.0.1:8080"
     metavar="SECONDS",
     help="To wait for an answer.",
 )
-def page(listen: str, api_server: str, ca_file: str | None, cluster_name: str, timeout: float) -> None:
+@price
+def page(
+    listen: str, api_server: str, ca_file: str | None, cluster_name: str, timeout: float, prices: str | None
+) -> None:
     """Show queues, waiting workloads and nodes in the browser to people who have no kubectl.
 
     What a request shows is asked of the API server with the bearer token of that request (Authorization), so with the
@@ -48,7 +52,9 @@ def page(listen: str, api_server: str, ca_file: str | None, cluster_name: str, t
     host, port = _address(listen)
     access = Access(server=_server(api_server), authority=_authority(ca_file))
     try:
-        server = SharedPageServer((host, port), access, timeout=timeout, cluster=cluster_name)
+        server = SharedPageServer(
+            (host, port), access, timeout=timeout, cluster=cluster_name, prices=prices_of(prices)
+        )
     except OSError as error:
         found = error.strerror or str(error)
         raise CommandFailed(

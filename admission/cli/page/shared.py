@@ -9,8 +9,10 @@ import hashlib
 import re
 import threading
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final
 
 from admission.api_connection import Access
@@ -40,15 +42,23 @@ class SharedPageServer(ViewServer):
     """Serves every user who brings a token. The API server says whose it is, and whether it is valid."""
 
     def __init__(
-        self, address: tuple[str, int], api_server: Access, *, timeout: float, cluster: str = ""
+        self,
+        address: tuple[str, int],
+        api_server: Access,
+        *,
+        timeout: float,
+        cluster: str = "",
+        prices: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         """``api_server``: how it is reached; whose credentials it has does not matter. ``timeout`` in seconds.
+        ``prices``: of an hour, by resource.
 
         Raises OSError: the port is taken.
         """
         super().__init__(address, cluster=cluster)
         self._api_server = api_server
         self._patience = timeout
+        self._prices = prices
         self._lock = threading.Lock()
         self._visitors: OrderedDict[bytes, Visitor] = OrderedDict()
         self._streams: Counter[Visitor] = Counter()
@@ -116,4 +126,6 @@ class SharedPageServer(ViewServer):
             """Raises Unanswered: the token is not valid, or its user may not ask."""
             ask(route, "version", VersionBody)
 
-        return Visitor(views=Views(route=route).show, changes=ChangeFeed(route), check=check)
+        return Visitor(
+            views=Views(route=route, prices=self._prices).show, changes=ChangeFeed(route), check=check
+        )

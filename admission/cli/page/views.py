@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final, TypeVar
@@ -24,7 +24,7 @@ from admission.cli.page.layout import (
     render,
     resource_names,
 )
-from admission.cli.page.month_sheet import MONTHS, month_sheet
+from admission.cli.page.month_sheet import IDLE_STEP, MONTHS, MonthChoice, idle_guarantees, month_sheet
 from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.problems import NoSuchView, unknown
 from admission.cli.plugin.explain import path_of_workload
@@ -113,6 +113,8 @@ class Views:
     route: Route
     #: Seconds since the epoch.
     clock: Callable[[], float] = time.time
+    #: Of an hour, by resource.
+    prices: Mapping[str, float] = field(default_factory=dict)
 
     def show(self, parts: tuple[str, ...], query: _Query) -> View:
         """The view of a path. Raises KeyError: there is none; CommandFailed: Muster does not answer."""
@@ -250,8 +252,20 @@ class Views:
         asked = {**period, "by": "queue" if queue else "tenant", "queue": queue, "resource": resource}
         body = pages(self.route, "usage", UsageList, asked, limit=_SHOWN)
         resources = resource_names(queues, resource)
-        main = month_sheet(body, month=month, queue=queue, resource=resource, resources=resources)
+        choice = MonthChoice(month, queue, resource, resources)
+        idle = self._idle_guarantees(queue or ROOT, {**period, "resource": resource})
+        main = month_sheet(body, choice, idle=idle, price=self.prices.get(resource))
         return View(title="Use in a month", section="Usage", main=main, age=age_of(body)[0], least=_SELDOM)
+
+    def _idle_guarantees(self, queue: str, asked: _Query) -> Mapping[str, float]:
+        """Hours of a queue and of those directly below it; empty if they are not known to the user."""
+        query = {**asked, "queue": queue, "step": str(IDLE_STEP), "limit": str(MOST_QUEUES)}
+        try:
+            return idle_guarantees(ask(self.route, "timeseries", TimeSeriesList, query))
+        except Unanswered as error:
+            if not error.by_muster:
+                raise
+            return {}
 
     def _reservations(self, parts: Sequence[str], _: _Query) -> View:
         _only(parts, 0)

@@ -7,7 +7,7 @@ import click
 
 from admission.cli.access.requests import Route, ask
 from admission.cli.command_line import CommandFailed
-from admission.cli.options import route
+from admission.cli.options import price, prices_of, route
 from queues.read_api.bodies import QueueList
 
 
@@ -16,8 +16,9 @@ from queues.read_api.bodies import QueueList
     "--port", type=click.IntRange(0, 65535), default=0, metavar="PORT", help="Port to listen on [any]."
 )
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
+@price
 @route
-def page(port: int, no_browser: bool, route: Route) -> None:
+def page(port: int, no_browser: bool, prices: str | None, route: Route) -> None:
     """Show queues, waiting workloads and nodes as a page that follows what happens, until Ctrl-C.
 
     The page is served on this computer only, and what it shows is asked for with your own credentials: it shows what
@@ -27,11 +28,10 @@ def page(port: int, no_browser: bool, route: Route) -> None:
     from admission.cli.page.local import PageServer
     from admission.cli.page.views import Views
 
+    views = Views(route=route, prices=prices_of(prices))
     ask(route, "queues", QueueList)  # what is wrong with the cluster is better said here
     try:
-        server = PageServer(
-            Views(route=route).show, ChangeFeed(route), port=port, cluster=route.context or ""
-        )
+        server = PageServer(views.show, ChangeFeed(route), port=port, cluster=route.context or "")
     except OSError as error:
         raise CommandFailed(
             tried=f"Listening on port {port} of this computer",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, Final
 
 import click
@@ -264,7 +265,7 @@ def in_order(lines: Iterable[UsageBody], by: Sequence[str]) -> list[UsageBody]:
     return sorted(
         lines,
         key=lambda line: (
-            -_hours(line.resource, line.amount_seconds),
+            -hours_of(line.resource, line.amount_seconds),
             [column_of(line, name) or "" for name in by],
         ),
     )
@@ -282,7 +283,7 @@ def usage_table(lines: Sequence[UsageBody], whole: UsageBody, by: Sequence[str],
     def hours(part: str, seconds: Callable[[UsageBody], str]) -> TableColumn[UsageBody]:
         return TableColumn(
             part.upper() or f"{unit(whole.resource).upper()}-HOURS",
-            lambda line: decimal(_hours(line.resource, seconds(line)), _SHOWN),
+            lambda line: decimal(hours_of(line.resource, seconds(line)), _SHOWN),
             right=True,
             wide=True if part else None,
         )
@@ -295,18 +296,25 @@ def usage_table(lines: Sequence[UsageBody], whole: UsageBody, by: Sequence[str],
 
 
 def usage_csv(
-    lines: Iterable[UsageBody], by: Sequence[str], period: tuple[str, str], *, headers: bool
+    lines: Iterable[UsageBody],
+    by: Sequence[str],
+    period: tuple[str, str],
+    *,
+    headers: bool,
+    more: Mapping[str, Callable[[UsageBody], float | None]] = MappingProxyType({}),
 ) -> str:
-    """A row for each line of the report, without a total. Columns: docs/reference/cli-output.md."""
+    """A row for each line of the report, without a total. Columns: docs/reference/cli-output.md, then ``more``."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if headers:
         columns = [part for name in by for part in (_WORKLOAD if name == "workload" else (name,))]
         hours = [f"{part}_hours".removeprefix("_") for part in _HOURS]
-        writer.writerow(["from", "to", *columns, "resource", "unit", *hours])
+        writer.writerow(["from", "to", *columns, "resource", "unit", *hours, *more])
     for line in lines:
         cells = [cell for name in by for cell in _cells(line, name)]
-        numbers = [decimal(_hours(line.resource, seconds(line)), _WRITTEN) for seconds in _HOURS.values()]
+        numbers = [decimal(hours_of(line.resource, seconds(line)), _WRITTEN) for seconds in _HOURS.values()]
+        told = [column(line) for column in more.values()]
+        numbers += ["" if number is None else f"{number:.{_WRITTEN}f}" for number in told]
         writer.writerow([*period, *cells, line.resource, f"{unit(line.resource)}-Hours", *numbers])
     return out.getvalue()
 
@@ -331,18 +339,24 @@ def column_of(line: UsageBody, column: str) -> str | None:
 
 def unit(resource: str) -> str:
     """What is counted: GPU, CPU, GiB, or the resource's own name."""
-    from queues.resources import in_bytes
-
-    if in_bytes(resource):
+    if unit_size(resource) != 1:
         return "GiB"
     short = short_resource(resource)
     return short.upper() if len(short) <= 4 else short
 
 
-def _hours(resource: str, amount_seconds: str) -> Fraction:
-    from queues.resources import in_bytes, quantity
+def hours_of(resource: str, amount_seconds: str) -> Fraction:
+    """Hours of a ``unit`` of the resource."""
+    from queues.resources import quantity
 
-    return Fraction(quantity(amount_seconds)) / (3600 * (_GIB if in_bytes(resource) else 1))
+    return Fraction(quantity(amount_seconds)) / (3600 * unit_size(resource))
+
+
+def unit_size(resource: str) -> int:
+    """How many of what the read API counts are a ``unit``: bytes, or 1."""
+    from queues.resources import in_bytes
+
+    return _GIB if in_bytes(resource) else 1
 
 
 def decimal(value: Fraction, digits: int) -> str:

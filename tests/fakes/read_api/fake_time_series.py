@@ -25,6 +25,7 @@ DAY = {
 LIMITS = {
     "root": AccountLine(flavor="", resource=GPU, capability=64 * UNITS),
     "team-a": AccountLine(flavor="", resource=GPU, deserved=24 * UNITS, capability=32 * UNITS),
+    "team-b": AccountLine(flavor="", resource=GPU, guarantee=24 * UNITS),
 }
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -18,7 +19,7 @@ from admission.cli.access.requests import Route
 from admission.cli.page.charts import over_time
 from admission.cli.page.layout import CHOSEN, View, bar, document, form, list_frame, render
 from admission.cli.page.local import PageServer
-from admission.cli.page.month_sheet import month_sheet
+from admission.cli.page.month_sheet import MonthChoice, month_sheet
 from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.problems import NoSuchView
 from admission.cli.page.server import PART
@@ -39,7 +40,7 @@ from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing
 from tests.fakes.fake_reader import DECISIONS, RUNNING, FakeReader, gpu_node, served, waiting
 from tests.fakes.page_servers import ask, running
-from tests.fakes.read_api.fake_lists import NOW
+from tests.fakes.read_api.fake_lists import GPU, NOW
 from tests.fakes.read_api.fake_outlooks import OUTLOOK
 from tests.tables import with_rows
 from tests.unit.admission.cli.page.shown import loan, reservation, use_over_time
@@ -271,9 +272,17 @@ async def test_a_month_is_a_sheet_with_a_bar_for_each_team_and_a_csv_of_the_same
     assert 'aria-label="team-a: 1,102.5 hours"' in html
     assert '<td data-column="GPU-hours" class="number">400.0</td>' in html
     assert "<strong>1,502.5 GPU-hours</strong> in all" in html
+    assert "Cost" not in html
+    priced = replace(views, prices={GPU: 2.5})
+    html = await shown(priced, "usage")
+    assert "<strong>3,756.25</strong> at 2.5 an hour" in html
+    for column, number in (("Idle guarantee", "1,296.00"), ("Cost", "1,000.00")):
+        assert f'<td data-column="{column}" class="number">{number}</td>' in html
     [written] = re.findall(r'download="usage-2026-11.csv" href="data:text/csv;base64,([^"]+)"', html)
     rows = b64decode(written).decode().splitlines()
     assert rows[0].startswith("from,to,tenant,resource,unit,hours")
+    assert rows[0].endswith(",idle_guarantee_hours,cost")
+    assert [row.split(",")[-2:] for row in rows[1:]] == [["0.000000", "2756.254861"], ["1296.000000", "1000.000000"]]
     assert [row.split(",")[2] for row in rows[1:]] == ["team-a", "team-b"]
     html = await shown(views, "usage", queue="team-a", month="last")
     assert '<a href="/usage">All tenants</a>' in html or "Nothing of it was used" in html
@@ -526,7 +535,7 @@ async def every_view(text: str) -> list[Markup]:
         render("decisions.html", body=decided, choices=[]),
         render("workload.html", found=found),
         over_time(drawn, queue=text, span="day", queues=queues, resources=[resource, text]),
-        month_sheet(used_in_month, month="this", queue=text, resource=resource, resources=[text]),
+        month_sheet(used_in_month, MonthChoice("this", text, resource, [text]), idle={text: 1.0}, price=2.0),
         node_racks([node]),
         one_rack([node], text),
         render("problem.html", title=text, sentence=text, ways=[]),
