@@ -22,6 +22,7 @@ from admission.engine.snapshot import Snapshot
 from admission.failpoints import armed
 from admission.kube.client.client import Client
 from admission.kube.cluster_ledger import ClusterLedger
+from admission.kube.database_outage import DatabaseOutage
 from admission.kube.queue_definition import QueueDefinition
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.lag import Lag
@@ -124,6 +125,9 @@ class Controller:
             timing = LeaseTiming(lease=settings.lease_seconds, retry=settings.retry_seconds)
             dependencies = self._dependencies(database, self._client, terms_in_a_row(timing))
             definition = QueueDefinition(self._client)
+            outage = DatabaseOutage(
+                self._client, leads=self._leads, lasts=settings.lease_seconds, instance=settings.identity
+            )
             leadership = self._leadership = Leadership(
                 database,
                 settings.identity,
@@ -132,6 +136,7 @@ class Controller:
                 unfit=lambda: _why_unfit(dependencies, definition),
                 after_term=garbage_collection.collect_all,
                 standing=self._watchdog.standing,
+                served=outage.note,
             )
             channel, answers = await self._channel(stack, database)
             serving = self._beside = self._serving(database.dsn, channel)
@@ -142,7 +147,8 @@ class Controller:
             plain = http.serving(health, settings.http_address, most=MOST_CONNECTIONS)
             await stack.enter_async_context(plain)
             tasks = {
-                "lead": self._lead(leadership, dependencies),
+                "lead": self._lead(leadership, dependencies, outage),
+                "outage of postgres": outage.run(),
                 "forecasts": answers.forecasts.run(),
             }
             await self._run_tasks(tasks, serving, stop)
@@ -222,8 +228,13 @@ class Controller:
         stack.push_async_callback(database.close)
         return database
 
-    async def _lead(self, leadership: Leadership, dependencies: TermDependencies) -> None:
-        await _migrate_when_up(dependencies.database)
+    def _leads(self) -> bool:
+        return self._leadership is not None and self._leadership.lease is not None
+
+    async def _lead(
+        self, leadership: Leadership, dependencies: TermDependencies, outage: DatabaseOutage
+    ) -> None:
+        await _migrate_when_up(dependencies.database, outage)
         await leadership.run(lambda lease: self._serve(dependencies, lease))
 
     def _dependencies(
@@ -361,7 +372,7 @@ class Controller:
         )
 
 
-async def _migrate_when_up(database: Database) -> None:
+async def _migrate_when_up(database: Database, outage: DatabaseOutage) -> None:
     """Bring the schema up to date, as far as replicas of the version before can live with.
 
     Waits for Postgres, and for a schema that this version knows: until then this replica is not ready, and reads and
@@ -377,6 +388,7 @@ async def _migrate_when_up(database: Database) -> None:
                 await check_schema(tx)
             return
         except DatabaseUnavailable as error:
+            outage.note(error)
             seconds = pauses.note(error)
             _log.warning("waiting for Postgres", extra={"why": str(error), "seconds": round(seconds, 1)})
         except (SchemaTooNew, SchemaTooFarBehind, UnreleasedSchema) as error:

@@ -141,10 +141,12 @@ class Leadership:
         unfit: Callable[[], Awaitable[str | None]] = _fit,
         after_term: Callable[[], None] = lambda: None,
         standing: Callable[[], float] = lambda: 0.0,
+        served: Callable[[Exception | None], None] = lambda error: None,
     ) -> None:
         """``failures``: how terms ended. ``unfit``: why this process must not lead now; None if it may. ``after_term``:
         called when a term has ended and nothing of it is needed any more. ``standing``: seconds for which the event
-        loop has stood still by now; called from another thread.
+        loop has stood still by now; called from another thread. ``served``: called, from that thread too, when Postgres
+        was asked for a lease, with what failed.
         """
         self._database = database
         self._holder = holder
@@ -152,6 +154,7 @@ class Leadership:
         self._unfit = unfit
         self._after_term = after_term
         self._standing = standing
+        self._served = served
         self.failures = failures or terms_in_a_row(timing)
         #: None while another replica leads.
         self.lease: LeaderLease | None = None
@@ -206,9 +209,11 @@ class Leadership:
                     async with self._database.transaction() as tx:
                         term = await leadership.elect(tx, self._holder, self._timing.lease)
                         ledger_time = await leadership.database_time(tx) if term is not None else None
+                    self._served(None)
                     if term is not None:
                         return LeaderLease(term, LeaseTrust.since(started, self._timing.lease), ledger_time)
                 except DatabaseError as error:
+                    self._served(error)
                     why = str(error)
             if why is not None and why != last:
                 last = why
@@ -240,11 +245,13 @@ class Leadership:
                 term = await leadership.renew(tx, lease.term, self._timing.lease)
                 ledger_time = await leadership.database_time(tx)
         except (DatabaseError, TimeoutError) as error:
+            self._served(error)
             why = str(error) or "no answer in time"
             about = {"term": lease.term.number, "why": why, "left": round(lease.left(), 1)}
             _log.warning("lease not renewed", extra=about)
             lease.check_lease()
             return
+        self._served(None)
         if term is None:
             lease.end()  # no task of the term writes while the others are being ended
             raise lease.term.fenced("another replica leads")

@@ -45,7 +45,7 @@ from admission.kube.writers.repeated_writes import (
     command_deleted,
     finalizer_removed,
 )
-from admission.kube.writers.status import write_root_condition
+from admission.kube.writers.status import write_deciding_condition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease, LedgerGuard, first_error, lease_clock
@@ -198,7 +198,7 @@ class LeaderTerm:
             tasks.create_task(fresh, name="nonce of the ledger")
             if (failing := self._failing()) is not None:
                 # Said first: this term may end as early as the ones before it.
-                await write_root_condition(dependencies.client, self._check_lease, failing)
+                await write_deciding_condition(dependencies.client, self._check_lease, failing)
             await self.informers.all_synced()
             self.world = await self._world(await self._rows())
             self.informers.changes.tenant_of = self.world.queue_facts.tenant_of
@@ -497,7 +497,7 @@ class LeaderTerm:
             if statuses is not None:
                 statuses.look_at_queues()
             elif (failing := self._failing()) is not None:
-                await write_root_condition(self._dependencies.client, self._check_lease, failing)
+                await write_deciding_condition(self._dependencies.client, self._check_lease, failing)
         await asyncio.sleep(seconds)
 
     async def _prove(self, statuses: StatusLoop) -> None:

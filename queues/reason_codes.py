@@ -205,6 +205,8 @@ class ReasonCode(StrEnum):
     UNSUPPORTED_FIELD = "UnsupportedField"
     #: Turns or terms of leadership end with the same error again and again; nothing is decided.
     TURNS_FAIL = "TurnsFail"
+    #: Postgres has not answered for longer than a lease, so that nobody leads.
+    DATABASE_AWAY = "DatabaseAway"
     #: Pods of Jobs that are gone or evicted cannot be listed, so their seats are kept.
     LISTS_FAIL = "ListsFail"
     #: Members of a HyperNode cannot be used.

@@ -60,6 +60,7 @@ from queues.ledger_record import LedgerRecord
 from queues.node_closures import ClosureKind
 from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.quota.queue import ROOT, Queue
+from queues.reason_codes import ReasonCode
 from queues.resources import PODS, amount
 from queues.workload import QueueName, Requirement
 
@@ -81,7 +82,9 @@ def queue_fact(raw: bytes) -> QueueFact:
     shown, without_effect = "", tuple[str, ...]()
     try:
         read = QueueDocument.read(document)
-        queue, shown = read.to_domain(), read.status.state or ""
+        queue = read.to_domain()
+        is_away = any(each.get("reason") == ReasonCode.DATABASE_AWAY for each in read.status.conditions)
+        shown = ReasonCode.DATABASE_AWAY if is_away else read.status.state or ""
         without_effect = tuple(each.message for each in queue_violations(read) if each.may_stay)
         ledger = read.status.recorded() if meta.name == ROOT else None
         if ledger is not None:  # no news for a turn, however often it changes

@@ -105,7 +105,7 @@ class QueueFact:
     document: Mapping[str, object] = field(default_factory=dict)
     #: What it says to no effect, in words.
     without_effect: tuple[str, ...] = ()
-    #: The state in its status; "": none.
+    #: The state in its status; "": none. ``DatabaseAway`` instead if it says that.
     shown: str = ""
     #: What of it is not read, because it is beyond its bounds; "": nothing.
     unread: str = ""

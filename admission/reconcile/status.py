@@ -32,7 +32,7 @@ from queues.resources import show
 from queues.text_format import go_duration, rfc3339
 from queues.workload import QueueName
 
-#: Conditions of the queue root.
+#: Conditions of the queue root. Another queue has the first one only while Postgres is away.
 DECIDING: Final = "Deciding"
 FREEING: Final = "FreeingSeats"
 #: Conditions of a PodGroup, in Volcano's words.
@@ -425,7 +425,10 @@ def queue_status(
             }
         ),
         conditions=(usable, bounded, *named, *own, *without_effect),
-        dropped=() if without_effect else (UNSUPPORTED_FIELD,),
+        dropped=(
+            *(() if without_effect else (UNSUPPORTED_FIELD,)),
+            *(() if name == ROOT else (DECIDING,)),
+        ),
         kept=("ledger",) if name == ROOT else (),
         seen=fact.shown,
     )

@@ -126,6 +126,8 @@ _log = logging.getLogger(__name__)
 
 AnyKind = WatchedKind[Any, Any]
 _TIMING: Final = Timing()
+#: Kinds with changes that wait by namespace.
+_BY_NAMESPACE: Final = frozenset((FactKind.WORKLOAD, FactKind.POD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,11 @@ def _watched(kinds: Kinds) -> tuple[_Facts, ...]:
     )
 
 
+def kinds_of_workloads() -> tuple[AnyKind, ...]:
+    """Kinds whose objects are workloads or pods."""
+    return tuple(each.kind for each in _watched(known_kinds()) if each.fact_kind in _BY_NAMESPACE)
+
+
 def _in_context(fact: Any, context: Context) -> Any:
     """As ``in_context``. An object for which that fails waits with the defect as its reason; the others go on."""
     try:
@@ -263,10 +270,6 @@ class InformerState:
     unreadable: int = 0
     #: Why nothing is heard now. None if all is well.
     problem: str | None = None
-
-
-#: Kinds with changes that wait by namespace.
-_BY_NAMESPACE: Final = frozenset((FactKind.WORKLOAD, FactKind.POD))
 
 
 def _namespace_of(fact: Fact | None) -> str:

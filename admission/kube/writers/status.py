@@ -32,6 +32,8 @@ from queues.api.api_resources import QUEUES, ObjectRef
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, NotFound
 from queues.plan import Reason
 from queues.quota.queue import ROOT
+from queues.reason_codes import ReasonCode
+from queues.workload import QueueName
 
 _log = logging.getLogger(__name__)
 
@@ -288,7 +290,11 @@ def _with_condition(*said: tuple[str, str]) -> Document:
 
 def _is_overwritten(known: _Known, wanted: StatusWanted, now: float) -> bool:
     """Whether another writer has written a phase of its own, long after our last write."""
-    if wanted.seen is None or known.status is None or known.busy or now < known.written_at + _WATCH_LAG:
+    if wanted.seen is None or known.status is None or known.busy:
+        return False
+    if wanted.seen == ReasonCode.DATABASE_AWAY:
+        return True  # no leader writes it
+    if now < known.written_at + _WATCH_LAG:
         return False
     state = known.status.get("state")
     phase = known.status.get("phase") or (state.get("phase") if isinstance(state, dict) else state) or ""
@@ -296,25 +302,30 @@ def _is_overwritten(known: _Known, wanted: StatusWanted, now: float) -> bool:
 
 
 #: Seconds for which a term waits for it.
-_ROOT_PATIENCE: Final = 2.0
+_PATIENCE: Final = 2.0
 
 
-async def write_root_condition(client: Client, check_lease: Callable[[], None], failing: Reason) -> None:
-    """Say on root what fails and what to do, before a term that may fail at once; nothing is written if it says so
-    already. While a term makes turns, the condition is part of the queue's status as any other (``status_loop``).
+async def write_deciding_condition(
+    client: Client, check_lease: Callable[[], None], failing: Reason, queue: QueueName = ROOT
+) -> None:
+    """Say on a queue what fails and what to do, before a term that may fail at once, or without one; nothing is written
+    if it says so already. While a term makes turns, the condition is part of the queue's status as any other
+    (``status_loop``).
 
     ``check_lease`` raises Fenced once the lease is not certain. Raises Fenced.
     """
-    path = QUEUES.path(name=ROOT)
+    path = QUEUES.path(name=queue)
     condition = replace(deciding_condition(failing), follows_message=True)
     try:
-        async with asyncio.timeout(_ROOT_PATIENCE):
+        async with asyncio.timeout(_PATIENCE):
             found = msgspec.json.decode(await client.get(path), type=_Object)
-            before, uid = found.status or {}, found.metadata.uid
-            ref = ObjectRef(resource=QUEUES, name=ROOT, uid=uid)
+            before, metadata = found.status or {}, found.metadata
+            ref = ObjectRef(resource=QUEUES, name=queue, uid=metadata.uid)
             wanted = StatusWanted(ref=ref, conditions=(condition,), kept=tuple(before))
             if patch := merge_patch(before, settled(wanted, before, int(time()))):
-                body = {"metadata": {"uid": uid}, "status": patch}
+                version = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+                body = {"metadata": version, "status": patch}
                 await client.patch(f"{path}/status", body, brief=True, check_lease=check_lease)
     except (ApiError, TimeoutError) as error:
-        _log.info("condition of root not written", extra={"why": str(error) or "no answer in time"})
+        about = {"queue": queue, "why": str(error) or "no answer in time"}
+        _log.info("condition of a queue not written", extra=about)

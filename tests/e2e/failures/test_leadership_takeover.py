@@ -10,12 +10,14 @@ from deploy.local.stack import Replica
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 from tests.cluster_faults import kill_muster, leads
 from tests.e2e.support.answered_check import AnsweredCheck
+from tests.e2e.support.api_paths import condition, path
 from tests.e2e.support.crash_harness import (
     CrashHarness,
     balances_are_sums_of_open_seats,
     log_of,
 )
 from tests.e2e.support.manifests import batch_job, volcano_job
+from tests.e2e.support.sandbox import Sandbox
 from tests.fakes.postgres_crash import crash, recover
 from tests.waiting import until
 
@@ -72,10 +74,15 @@ def test_gangs_that_come_while_postgres_is_away_wait_and_running_pods_go_on(harn
         sandbox.add(volcano_job(sandbox, "waits", 4))
         until(lambda: "term ended" in log_of(leader), "the leader to give up its term")
         assert not leader.ready()
+        queues = ("root", sandbox.queues[0])
+        sandbox.wait(lambda: all(away(sandbox, each) for each in queues), "queues to say what is away")
+        sandbox.wait(lambda: "waits" in told_away(sandbox), "the event of the gang")
         assert not sandbox.pods("waits")
         assert len(sandbox.running()) == 8
         recover(harness.stack.postgres)
         sandbox.wait_running("waits", 4)
+        sandbox.wait(lambda: not any(away(sandbox, each) for each in queues), "queues to be changed back")
+        assert told_away(sandbox) == ["waits"]
 
         assert leader.process.running
         each_pod_once_so_far(harness, sandbox.name, 12)
@@ -121,6 +128,16 @@ def test_what_checks_are_asked_and_answer_while_postgres_is_away_is_right_afterw
         for each in (check, left_out):
             each.delete()
         balances_are_sums_of_open_seats(harness.ledger)
+
+
+def away(sandbox: Sandbox, queue: str) -> bool:
+    return condition(sandbox.get("Queue", queue), "Deciding").get("reason") == "DatabaseAway"
+
+
+def told_away(sandbox: Sandbox) -> list[str]:
+    """What has events that say so."""
+    found = sandbox.api.get(path("Event", sandbox.name))["items"]
+    return [event["regarding"]["name"] for event in found if event["reason"] == "DatabaseAway"]
 
 
 def lease_left(harness: CrashHarness, term: int | None = None) -> float:

@@ -13,7 +13,7 @@ from admission.kube.writers import events as event_writer
 from admission.kube.writers import status as status_writer
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.rate_limit import BUSY_LOOK
-from admission.kube.writers.status import COALESCE, StatusWriter, write_root_condition
+from admission.kube.writers.status import COALESCE, StatusWriter, write_deciding_condition
 from admission.reconcile.status import (
     EventNote,
     WorkloadStatus,
@@ -266,7 +266,7 @@ FAILING = Reason(code=ReasonCode.TURNS_FAIL, message="5 turns in a row ended wit
 async def test_other_conditions_stay_beside_it(server: FakeApiServer, client: Client) -> None:
     usable = b'{"type": "Usable", "status": "False", "reason": "QueueBroken"}'
     server.once("LIST", says(ROOT % usable))
-    await write_root_condition(client, lambda: None, FAILING)
+    await write_deciding_condition(client, lambda: None, FAILING)
     (patch,) = server.seen("PATCH")
     assert patch.path.endswith("/queues/root/status")
     assert patch.body["metadata"]["uid"] == "u1"
@@ -279,7 +279,7 @@ async def test_other_conditions_stay_beside_it(server: FakeApiServer, client: Cl
 async def test_what_is_said_already_is_not_written_again(server: FakeApiServer, client: Client) -> None:
     said = {"type": "Deciding", "status": "False", "reason": "TurnsFail", "message": FAILING.message}
     server.once("LIST", says(ROOT % msgspec.json.encode(said)))
-    await write_root_condition(client, lambda: None, FAILING)
+    await write_deciding_condition(client, lambda: None, FAILING)
     assert server.seen("PATCH") == []
 
 
@@ -288,14 +288,14 @@ async def test_another_cause_takes_the_place_of_the_one_that_was_told(
 ) -> None:
     said = {"type": "Deciding", "status": "False", "reason": "TurnsFail", "message": "it tried another one"}
     server.once("LIST", says(ROOT % msgspec.json.encode(said)))
-    await write_root_condition(client, lambda: None, FAILING)
+    await write_deciding_condition(client, lambda: None, FAILING)
     (patch,) = server.seen("PATCH")
     assert [each["message"] for each in patch.body["status"]["conditions"]] == [FAILING.message]
 
 
 async def test_a_cluster_without_root_stops_nothing(server: FakeApiServer, client: Client) -> None:
     server.once("LIST", answers(404, "not found", "NotFound"))
-    await write_root_condition(client, lambda: None, FAILING)
+    await write_deciding_condition(client, lambda: None, FAILING)
     assert server.seen("PATCH") == []
 
 
@@ -305,5 +305,5 @@ async def test_without_a_lease_nothing_is_said(server: FakeApiServer, client: Cl
 
     server.once("LIST", says(ROOT % b""))
     with pytest.raises(Fenced):
-        await write_root_condition(client, fenced, FAILING)
+        await write_deciding_condition(client, fenced, FAILING)
     assert server.seen("PATCH") == []
