@@ -282,7 +282,10 @@ async def test_a_month_is_a_sheet_with_a_bar_for_each_team_and_a_csv_of_the_same
     rows = b64decode(written).decode().splitlines()
     assert rows[0].startswith("from,to,tenant,resource,unit,hours")
     assert rows[0].endswith(",idle_guarantee_hours,cost")
-    assert [row.split(",")[-2:] for row in rows[1:]] == [["0.000000", "2756.254861"], ["1296.000000", "1000.000000"]]
+    assert [row.split(",")[-2:] for row in rows[1:]] == [
+        ["0.000000", "2756.254861"],
+        ["1296.000000", "1000.000000"],
+    ]
     assert [row.split(",")[2] for row in rows[1:]] == ["team-a", "team-b"]
     html = await shown(views, "usage", queue="team-a", month="last")
     assert '<a href="/usage">All tenants</a>' in html or "Nothing of it was used" in html
