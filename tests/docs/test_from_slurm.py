@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from queues.api.api_resources import PODS, VOLCANO_JOBS
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.fakes.fake_reader import FakeReader
 from tests.fakes.plugin import Asking, Plugin
+from tests.fakes.read_api.fake_lists import NOW
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/from-slurm.md"
 TABLES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
@@ -54,6 +56,7 @@ async def ask(
     (tmp_path / "kubectl").write_text("#!/bin/sh\n")
     (tmp_path / "kubectl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setattr("admission.cli.plugin.usage.time.time", datetime.fromisoformat(NOW).timestamp)
     async with Plugin(capfd, monkeypatch, tmp_path).served(FakeReader(), server=server) as ask:
         yield ask
 
