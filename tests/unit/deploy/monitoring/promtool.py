@@ -42,7 +42,7 @@ class Case:
         }
 
 
-def run(promtool: Path, folder: Path, tests: Iterable[Mapping[str, Any]], *, every: str = "30s") -> str:
+def run(promtool: Path, folder: Path, tests: Iterable[Mapping[str, Any]], *, every: str = "1m") -> str:
     """What promtool complains of; empty: all holds. ``every``: between two evaluations of the rules."""
     file = folder / "rules.test.yaml"
     document = {
