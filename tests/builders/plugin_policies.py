@@ -1,11 +1,13 @@
 """Policies of others in this process: given as classes, or installed as packages."""
 
+import ctypes
 import importlib
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Final, NoReturn
 from unittest import mock
 
 from queues.plugins import registry
@@ -14,6 +16,16 @@ from queues.plugins.interface import Policy
 from queues.plugins.registry import KnownPolicy, PluginSetAside
 from queues.quota.queue import Queue
 from queues.workload import QueueName
+
+#: What a plug-in does that never answers: ``stand_still``, by what it may import.
+NEVER: Final = "while True: numpy.ctypeslib.ctypes.PyDLL(None).pause()"
+
+
+def stand_still() -> NoReturn:
+    """Never come back to the interpreter, nor let another thread have it: no exception ends it. It takes no processor
+    time."""
+    while True:
+        ctypes.PyDLL(None).pause()
 
 
 @contextmanager

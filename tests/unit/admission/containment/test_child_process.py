@@ -10,15 +10,10 @@ from admission.containment.child_process import ChildEnded, ChildFailed, contain
 from queues.plugins.guard import AskedPolicy, PluginFault
 from queues.plugins.interface import OrderPolicy
 from queues.workload import QueueName
-from tests.builders.plugin_policies import known
+from tests.builders.plugin_policies import known, stand_still
 from tests.waiting import LIMIT
 
 ASKED = AskedPolicy(queue=QueueName("team"), plugin="tried", digest="d1")
-
-
-def never() -> int:
-    while True:
-        pass
 
 
 def asks(answer: Callable[[], int]) -> Callable[[], int]:
@@ -39,7 +34,7 @@ def test_the_answer_arrives_and_nothing_of_the_parent_changes() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (never, r"did not answer for 3 s"),
+        (stand_still, r"did not answer for 3 s"),
         (lambda: os._exit(3), "ended the process that asks it"),
         (lambda: 1 // 0, "raised ZeroDivisionError"),
         (lambda: 0.5, "answered no number"),
@@ -55,7 +50,7 @@ def test_nobody_is_named_where_none_is_asked() -> None:
     with pytest.raises(ChildFailed, match="ZeroDivisionError"):
         in_child(lambda: 1 // 0, LIMIT)
     with pytest.raises(ChildEnded, match="no answer within"):
-        in_child(never, 0.1)
+        in_child(stand_still, 0.1)
     with pytest.raises(ChildEnded, match="it gave no answer"):
         in_child(lambda: os._exit(3), LIMIT)
 

@@ -24,7 +24,7 @@ from queues.plugins.registry import known_policies
 from queues.quota.queue import Limits
 from queues.resources import CPU
 from queues.workload import Workload
-from tests.builders.plugin_policies import known
+from tests.builders.plugin_policies import known, stand_still
 from tests.waiting import LIMIT
 
 
@@ -70,11 +70,6 @@ def urgent(answer: Callable[[Workload], Any]) -> type[OrderPolicy]:
     )
 
 
-def never(_: Workload) -> int:
-    while True:
-        pass
-
-
 def renames(workload: Workload) -> int:
     object.__setattr__(workload, "name", f"{workload.name}-renamed")
     return 0
@@ -112,7 +107,7 @@ def test_a_plug_in_that_goes_by_more_than_it_is_given_is_found_by_deciding_again
 
 
 def test_a_plug_in_that_never_answers_is_found_and_said() -> None:
-    assert checked(urgent(never), 10.0).problem == "snapshot 1: it did not answer for 10 s"
+    assert checked(urgent(lambda _: stand_still()), 10.0).problem == "snapshot 1: it did not answer for 10 s"
 
 
 def without_reasons(plan: Plan) -> Plan:

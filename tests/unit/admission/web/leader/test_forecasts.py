@@ -27,7 +27,7 @@ from queues.sql.history.ended_runs import EndedRun
 from queues.text_format import rfc3339
 from queues.workload import QueueName, Workload, WorkloadKey
 from tests.bench.synthetic_world import SyntheticWorld, node_table, pods, queue, workload
-from tests.builders.plugin_policies import known
+from tests.builders.plugin_policies import known, stand_still
 from tests.waiting import LIMIT
 
 
@@ -130,9 +130,7 @@ class Tried(OrderPolicy):
     ends = True
 
     def urgency(self, workload: Workload) -> int:
-        while not self.ends:
-            pass
-        return 0
+        return 0 if self.ends else stand_still()
 
 
 async def test_plug_ins_are_asked_elsewhere_and_one_that_never_answers_costs_the_forecast_only(
