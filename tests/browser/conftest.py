@@ -34,10 +34,10 @@ def shown(tmp_path: Path) -> Iterator[Shown]:
 class Tab:
     """A tab of the browser, with everything that it complained about."""
 
-    def __init__(self, browser: "Browser", shown: Shown, **options: Any) -> None:
+    def __init__(self, browser: "Browser", **options: Any) -> None:
         self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
         self.page: Page = self.context.new_page()
-        self.url = shown.url
+        self.url = ""
         #: Messages of the console, errors of scripts, and answers that are none.
         self.complaints: list[str] = []
         #: Hosts that anything was asked of.
@@ -45,19 +45,31 @@ class Tab:
         self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
         self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
         self.page.on("request", lambda request: self.asked.add(request.url.split("/")[2]))
+
+    def show(self, shown: Shown) -> None:
+        """Begin with the page of a world."""
+        self.url = shown.url
         self.page.goto(shown.address)
 
     def open(self, path: str) -> "Page":
-        """The view of a path."""
+        """The view of a path. Complaints of what was shown before are forgotten."""
+        self.complaints.clear()
         answer = self.page.goto(f"{self.url}/{path}")
         assert answer is not None
         assert answer.status == 200, path
         return self.page
 
 
-@pytest.fixture
-def tab(browser: "Browser", shown: Shown) -> Iterator[Tab]:
-    """A tab as on a desk, in the light."""
-    tab = Tab(browser, shown)
+@pytest.fixture(scope="module")
+def desk(browser: "Browser") -> Iterator[Tab]:
+    """A tab as on a desk, in the light. One for all tests of a module: another takes a second of processor time."""
+    tab = Tab(browser)
     yield tab
     tab.context.close()
+
+
+@pytest.fixture
+def tab(desk: Tab, shown: Shown) -> Tab:
+    """That tab, with the page of this test."""
+    desk.show(shown)
+    return desk

@@ -78,7 +78,8 @@ def test_a_selection_is_left_alone(tab: Tab, shown: Shown) -> None:
 
 
 def test_many_tabs_listen_without_keeping_one_another_out(browser: "Browser", shown: Shown) -> None:
-    tab = Tab(browser, shown)
+    tab = Tab(browser)
+    tab.show(shown)
     pages = [tab.context.new_page() for _ in range(8)]
     for page in pages:
         page.goto(f"{shown.url}/pending")
@@ -90,7 +91,8 @@ def test_many_tabs_listen_without_keeping_one_another_out(browser: "Browser", sh
 
 
 def test_it_says_so_when_the_command_has_ended(browser: "Browser", shown: Shown) -> None:
-    tab = Tab(browser, shown)
+    tab = Tab(browser)
+    tab.show(shown)
     page = tab.open("pending")
     tab.context.set_offline(True)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")

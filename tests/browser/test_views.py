@@ -27,7 +27,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 @pytest.fixture(
-    params=["light", *(pytest.param(dress, marks=pytest.mark.long) for dress in ("dark", "phone"))]
+    scope="module",
+    params=["light", *(pytest.param(dress, marks=pytest.mark.long) for dress in ("dark", "phone"))],
 )
 def dressed(request: pytest.FixtureRequest, browser: "Browser", shown: Shown) -> Iterator[Tab]:
     options = {
@@ -35,7 +36,8 @@ def dressed(request: pytest.FixtureRequest, browser: "Browser", shown: Shown) ->
         "dark": {"color_scheme": "dark"},
         "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
     }
-    tab = Tab(browser, shown, **options[request.param])
+    tab = Tab(browser, **options[request.param])
+    tab.show(shown)
     yield tab
     tab.context.close()
 
@@ -69,7 +71,7 @@ def test_a_view_opens_without_complaints_loads_nothing_from_elsewhere_and_can_be
 @pytest.mark.long
 def test_a_narrow_window_does_not_scroll_sideways(tab: Tab, path: str) -> None:
     page = tab.open(path)
-    for width in (1000, 700, 390, 320):
+    for width in (320, 390, 700, 1000, 1200):  # in the end as it was
         page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -87,9 +89,9 @@ def test_the_keyboard_reaches_every_link_and_the_focus_is_seen(tab: Tab, path: s
         page.keyboard.press("Tab")
         here = page.evaluate(
             "(() => { const e = document.activeElement, s = getComputedStyle(e);"
-            " return [e.tagName, s.outlineStyle, e === document.body]; })()"
+            " return [e.tagName, s.outlineStyle, e === document.body || e.className === 'skip']; })()"
         )
-        if here[2]:
+        if here[2]:  # past the last one, or at the first one again
             break
         assert here[1] != "none", here
         reached += here[0] in ("A", "SUMMARY")
@@ -159,3 +161,4 @@ def test_a_printed_view_has_no_navigation(tab: Tab) -> None:
     page.emulate_media(media="print")
     assert not page.locator("header").is_visible()
     assert page.get_by_role("heading", name="Queues").is_visible()
+    page.emulate_media(media="screen")
