@@ -6,7 +6,7 @@ fails one.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -46,9 +46,17 @@ def alive(pid: int) -> bool:
 async def eventually(holds: Callable[[], bool], what: str) -> None:
     """``until`` for tests whose own event loop has to do the work."""
     deadline = time.monotonic() + LIMIT
+    pauses = growing_pauses(0.005, 0.05)
     while not holds():
         assert time.monotonic() < deadline, f"waited {LIMIT:.0f} s for {what}"
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(next(pauses))
+
+
+def growing_pauses(pause: float, longest: float) -> Iterator[float]:
+    """Seconds between one look and the next, of which each takes processor time."""
+    while True:
+        yield pause
+        pause = min(pause * 1.25, longest)
 
 
 @asynccontextmanager

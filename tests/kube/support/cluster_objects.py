@@ -6,7 +6,7 @@ from typing import Any
 
 from admission.kube.client.client import Client
 from queues.errors import NotFound
-from tests.waiting import LIMIT
+from tests.waiting import LIMIT, growing_pauses
 
 
 def pod(
@@ -72,6 +72,7 @@ async def exists(client: Client, path: str) -> bool:
 
 async def becomes(holds: Callable[[], Awaitable[bool]]) -> None:
     """Return as soon as ``holds`` does; TimeoutError after the limit."""
+    pauses = growing_pauses(0.03, 0.15)
     async with asyncio.timeout(LIMIT):
         while not await holds():  # noqa: ASYNC110 - an API server is no Event
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(next(pauses))
