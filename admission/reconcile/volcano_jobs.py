@@ -32,6 +32,7 @@ class VolcanoJobController:
             return None
         return JobView(
             spec=fact.job,
+            priority=fact.priority,
             pods=tuple(world.pod_index.of(key)),
             admissions=tuple(world.admission_index.of(key)),
             ended=state.ended if state is not None else {},

@@ -112,6 +112,7 @@ def work_for(
                 version=state.version,
                 retry_count=state.retry_count,
                 rules=rules,
+                default_priority=view.priority,
                 kept=release.kept,
                 tolerations=_tolerations(each, release) if release.tolerations else {},
             )

@@ -52,6 +52,8 @@ class PodSettings:
     version: int = 0
     retry_count: int = 0
     rules: PodRules = PodRules()
+    #: Of pods without a class: that of the cluster's default class.
+    default_priority: int = 0
     #: They are marked so that cluster autoscalers do not end them.
     kept: bool = False
     #: What they get of the flavors of their seats, by task.
@@ -152,6 +154,8 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, differs: _Pla
     priority_class = spec.get("priorityClassName") or job.priority_class
     if priority_class:
         spec["priorityClassName"] = priority_class
+    if priority_class or settings.default_priority:
+        pod["metadata"]["labels"][names.NEVER_PREEMPTS] = ""
     if spec.get("hostNetwork") is True and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = HOST_DNS
     if spec.get("terminationGracePeriodSeconds") == 0:

@@ -53,6 +53,8 @@ class JobView:
     """What is observed of a Job now."""
 
     spec: JobSpec
+    #: That of its class; without one, that of the cluster's default class.
+    priority: int = 0
     #: All pods that belong to the Job.
     pods: tuple[PodFact, ...] = ()
     #: Admissions of the Job that are not closed.

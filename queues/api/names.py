@@ -184,6 +184,9 @@ CHANGE_REASON: Final = "muster.dev/change-reason"
 #: Annotation of pods, and of templates that operators make them from: the workload and its pod set, as
 #: ``<kind>/<name>/<uid>/<pod set>``.
 MEMBER_OF: Final = "muster.dev/member-of"
+#: Label of pods while they are created: of one of a class that Muster makes, and of one that a policy is about to have
+#: preempt none, which takes it away.
+NEVER_PREEMPTS: Final = "muster.dev/never-preempts-next"
 #: Finalizer of pods until their outcome is stored.
 FINALIZER: Final = "muster.dev/outcome"
 

@@ -71,19 +71,20 @@ async def test_volcanos_annotation_names_the_queue_of_a_pod(guarded: GuardedName
 async def test_a_pod_in_a_queue_keeps_its_class_and_has_no_others_removed(guarded: GuardedNamespace) -> None:
     high = await priority_class(guarded)
     queued = await guarded.create("pods", pod("queued", labels=QUEUED, priorityClassName=high))
-    released = await guarded.create(
-        "pods",
-        pod("released", labels=QUEUED | {"muster.dev/released": "true"}, priorityClassName=high),
-        by=MUSTER,
-    )
-    for made in (queued, released):
+    labels = QUEUED | {"muster.dev/released": "true"}
+    of_job = labels | {"volcano.sh/job-name": "train", "muster.dev/never-preempts-next": ""}
+    released = [
+        await guarded.create("pods", pod(name, labels=each, priorityClassName=high), by=MUSTER)
+        for name, each in (("copied", labels), ("made", of_job))
+    ]
+    for made in (queued, *released):
         spec = made["spec"]
         assert (spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"]) == (
             high,
             1000,
             "Never",
         )
-        assert not [key for key in made["metadata"].get("annotations", {}) if "never" in key]
+        assert not [key for key in made["metadata"]["labels"] if "never" in key]
     other = await guarded.create("pods", pod("other", priorityClassName=high))
     assert (other["spec"]["priorityClassName"], other["spec"]["preemptionPolicy"]) == (
         high,

@@ -89,11 +89,12 @@ def test_what_did_not_change_is_no_transition() -> None:
 
 def test_pods_are_made_for_the_seats_that_lack_them() -> None:
     seat = released("train-worker-0", "worker/0", "n1", owner=VOLCANO, task="worker", index=0)
-    known = world([node("n1"), four(), seat], [admission(VOLCANO, "n1 n1")])
+    known = world([node("n1"), four(priority=5), seat], [admission(VOLCANO, "n1 n1")])
     job_controller = VolcanoJobController(PodRules())
     (work,) = job_controller.work(known, [VOLCANO], NOW)
     assert [wanted.index for wanted in work.creates] == [1]
     assert work.lacks_group
+    assert [each.default_priority for each in work.pod_settings.values()] == [5]
 
 
 def test_a_job_is_looked_at_when_its_time_after_the_end_has_come() -> None:

@@ -102,6 +102,15 @@ def test_a_template_without_a_priority_class_gets_that_of_its_job() -> None:
     assert made(priorityClassName="high", tasks=own)["spec"]["priorityClassName"] == "own"
 
 
+@pytest.mark.parametrize(
+    ("written", "default", "labelled"), [("high", 0, True), ("", 5, True), ("", 0, False)]
+)
+def test_policies_know_a_pod_of_a_class_by_a_label(written: str, default: int, labelled: bool) -> None:
+    settings = PodSettings(admission=AdmissionId(7), default_priority=default)
+    labels = made(settings=settings, priorityClassName=written)["metadata"]["labels"]
+    assert labelled == ("muster.dev/never-preempts-next" in labels)
+
+
 @pytest.mark.parametrize(("asked", "given"), [({"terminationGracePeriodSeconds": 0}, 1), ({}, None)])
 def test_no_pod_vanishes_while_its_containers_run(asked: dict[str, int], given: int | None) -> None:
     pod = made(tasks=task({"spec": {"containers": [], **asked}}))
