@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
-from tests.bench import faults, flood, report, requests, restart
+from tests.bench import faults, flood, policies, report, requests, restart
 from tests.bench.agents import part as agents
 from tests.bench.documents import Form
 from tests.bench.engine import CASES
@@ -43,6 +43,7 @@ def main() -> int:
         "one-pod": lambda _shape, _pairs: _one_pod(options.one_pod_jobs),
         "agent": lambda _shape, _pairs: ({}, agents.play(options.agents, seconds=60)),
         "faults": lambda shape, _pairs: ({}, faults.play(shape.nodes, gangs=20)),
+        "policies": lambda _shape, pairs: _policies(options.policy_pods, pairs),
         "engine": _engine,
         "expected-start": lambda _shape, _pairs: ({}, expected_start.coverage(traces=options.traces)),
         "page": lambda _shape, _pairs: ({}, _page()),
@@ -151,6 +152,13 @@ def _page() -> list[Mark]:
     return speed.play()
 
 
+def _policies(pods: int, pairs: int) -> tuple[Rounds, list[Mark]]:
+    """What the API server works for the policies."""
+    added = policies.play(pods, pairs)
+    print(policies.table(added))
+    return {}, policies.marks(added)
+
+
 def _restart(options: argparse.Namespace) -> tuple[Rounds, list[Mark]]:
     """A new leader of a large cluster."""
     usual = ClusterSize()
@@ -232,6 +240,7 @@ def _options() -> argparse.Namespace:
                 "one-pod",
                 "agent",
                 "faults",
+                "policies",
                 "engine",
                 "expected-start",
                 "page",
@@ -248,6 +257,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=120, help="of mix: work for so long")
     parser.add_argument("--one-pod-jobs", type=int, default=10_000, metavar="JOBS", help="of one-pod")
     parser.add_argument("--flood-jobs", type=int, default=2000, metavar="JOBS", help="of flood")
+    parser.add_argument("--policy-pods", type=int, default=2000, metavar="PODS", help="of policies")
     parser.add_argument("--agents", type=int, default=500, metavar="N", help="of agent")
     parser.add_argument(
         "--traces",
