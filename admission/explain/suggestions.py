@@ -452,7 +452,7 @@ def _priority(what_if: WhatIf) -> Iterator[ChangeBody]:
         if outcome:
             yield _change(
                 SuggestionKind.PRIORITY,
-                f"priority {priority} instead of {counted}: {_victims_text(what_if, outcome)}",
+                f"priority {priority} (it has {counted}): {_victims_text(what_if, outcome)}",
                 {"priority": priority, "victims": _victim_count(what_if, outcome)},
             )
             return

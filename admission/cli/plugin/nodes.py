@@ -86,9 +86,9 @@ def nodes(output: Output, route: Route, **asked: Any) -> int:
     """Show the nodes with GPUs: rack, state, how many GPUs are free, and which workloads have the others.
 
     FREE are whole GPUs that new pods may have: none on a node that is cordoned, not ready, out of service, drained,
-    reserved (for other queues), or closed because it kills the pods of gangs. ILL are unhealthy ones, or held back by
-    the device plugin. WORKLOADS have the GPUs that each holds on the node; workloads that you may not list are
-    counted only.
+    reserved (for other queues), or closed because it kills the pods of gangs. UNHEALTHY are also those that the device
+    plugin holds back. WORKLOADS have the GPUs that each holds on the node; workloads that you may not list are counted
+    only.
 
     Of racks: OUT are nodes that take no pods, EMPTY nodes with all GPUs free, and SPLIT the part of the free GPUs that
     is on nodes with others in use. Below are the largest gangs that fit, as far as GPUs decide.

@@ -111,7 +111,7 @@ def workload_text(one: ExplanationBody, output: Output) -> str:
         _section("Does not go on because", filled(_problem(one), room)),
         _section("Waits because", filled(_because(one), room)),
         _section("What would let it in", filled(_changes(one), room)),
-        _section("Who could take its place", filled(_standing(one), room)),
+        _section("Can it be evicted?", filled(_standing(one), room)),
         _section("Budgets", _budgets(one, room)),
         _section("Limits on the way", _limits(one, inner)),
         _section("Waits behind", _behind(one, inner)),

@@ -107,7 +107,7 @@ _COLUMNS: Final[Sequence[TableColumn[NodeBody]]] = (
     TableColumn("MODEL", lambda line: line.model or None, wide=True),
     TableColumn("GPUS", lambda line: line.gpus, right=True),
     TableColumn("FREE", lambda line: line.free, right=True),
-    TableColumn("ILL", ill_gpus, right=True),
+    TableColumn("UNHEALTHY", ill_gpus, right=True),
     TableColumn("TAINTS", lambda line: _cut(",".join(line.taints)) or None, wide=True),
     TableColumn("WORKLOADS", lambda line: _workloads(line.workloads, _NAMED), least_rest=16, wide=False),
     TableColumn("WORKLOADS", lambda line: _workloads(line.workloads, None), wide=True),

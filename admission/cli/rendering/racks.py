@@ -68,7 +68,7 @@ _COLUMNS: Final[Sequence[TableColumn[RackLine]]] = (
     TableColumn("FREE", lambda rack: rack.free, right=True),
     TableColumn("EMPTY", lambda rack: rack.empty_nodes, right=True),
     TableColumn("SPLIT", lambda rack: None if rack.split is None else f"{rack.split:.0%}", right=True),
-    TableColumn("ILL", lambda rack: rack.unhealthy, right=True, goes=1),
+    TableColumn("UNHEALTHY", lambda rack: rack.unhealthy, right=True, goes=1),
 )
 
 

@@ -265,7 +265,7 @@ def _in_queue(
     yield subject.finding("note", place, f"queue {excerpt(queue)}: {how}", "")
     if not definitions.has_queues:
         return
-    for violation in queue_reference_violations(queue, definitions.queues, place):
+    for violation in queue_reference_violations(queue, Known(queues=definitions.queues), place):
         expected = violation.expected
         if violation.missing:
             expected = f"{expected}: it is not among these documents"

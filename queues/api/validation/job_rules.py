@@ -1,6 +1,7 @@
 """Rules for Volcano Jobs, those of Volcano's validating webhook among them."""
 
 from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from queues.api.model import excerpt
@@ -15,7 +16,12 @@ from queues.api.validation.plugin_flags import PLUGINS, written_flags
 from queues.api.validation.pod_rules import annotation_violations, template_violations
 from queues.api.validation.violations import NOT_A_LABEL, Violation
 from queues.json_values import list_at, value_at
+from queues.quota.access import access_refusal
 from queues.quota.queue import Queue, path_upwards
+from queues.reason_codes import did_you_mean
+
+#: Names that an unknown one is compared with: comparing takes time.
+_COMPARED = 2000
 
 #: Violations after which no further task is looked at.
 _ENOUGH = 100
@@ -56,20 +62,21 @@ def job_violations(job: VolcanoJob, known: Known) -> list[Violation]:
     found += policy_violations(spec.policies, "spec.policies")
     found += _volumes(job)
     found += network_topology_violations(spec.network_topology, "spec.networkTopology")
-    found += queue_reference_violations(spec.queue, known.queues, "spec.queue")
+    found += queue_reference_violations(spec.queue, known, "spec.queue")
     found += annotation_violations(job.metadata.annotations, "metadata.annotations", known.levels)
     return found
 
 
-def queue_reference_violations(
-    name: str, queues: Mapping[str, Queue] | None, path: str
-) -> Iterator[Violation]:
+def queue_reference_violations(name: str, known: Known, path: str) -> Iterator[Violation]:
     """Violations of a reference to a queue: it must exist, be open, not be root and have no children."""
+    queues = known.queues
     if queues is None:
         return
     queue = queues.get(name)
     if queue is None:
-        yield Violation(path, excerpt(name), "the name of a Queue that exists", missing=name)
+        near = get_close_matches(name, _usable(queues, known)[:_COMPARED], n=1, cutoff=0.7)
+        meant = f". {did_you_mean(near)}" if near else ""
+        yield Violation(path, excerpt(name), f"the name of a Queue that exists{meant}", missing=name)
         return
     if any(each.closed for each in path_upwards(queue.name, queues.get)):
         yield Violation(path, f"{excerpt(name)}, which is closed", "a queue that is open")
@@ -77,7 +84,21 @@ def queue_reference_violations(
         yield Violation(path, excerpt(name), "a queue below root")
         return
     if any(other.parent == name for other in queues.values()):
-        yield Violation(path, f"{excerpt(name)}, which has queues below it", "a queue without children")
+        below = [each for each in _usable(queues, known) if queues[each].parent == name]
+        expected = "a queue without children" + (f", such as {below[0]}" if below else "")
+        yield Violation(path, f"{excerpt(name)}, which has queues below it", expected)
+
+
+def _usable(queues: Mapping[str, Queue], known: Known) -> list[str]:
+    """Names of queues that hold work and let the namespace use them: of others users are not told."""
+    labels, parents = known.namespace_labels or {}, {each.parent for each in queues.values()}
+    return sorted(
+        name
+        for name, queue in queues.items()
+        if name not in parents
+        and name != ROOT_QUEUE
+        and access_refusal(path_upwards(queue.name, queues.get), labels) is None
+    )
 
 
 def size_warnings(pods: int, path: str) -> Iterator[Violation]:

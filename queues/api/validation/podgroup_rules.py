@@ -20,7 +20,7 @@ from queues.api.validation.violations import Violation, entry_path, quantity_vio
 def podgroup_violations(group: PodGroup, known: Known) -> list[Violation]:
     """Violations of a PodGroup with its defaults filled in."""
     spec = group.spec
-    found = list(queue_reference_violations(spec.queue, known.queues, "spec.queue"))
+    found = list(queue_reference_violations(spec.queue, known, "spec.queue"))
     found += quantity_violations(spec.min_resources, "spec.minResources")
     found += size_warnings(spec.min_member, "spec.minMember")
     found += resource_name_violations(spec.min_resources)

@@ -392,7 +392,7 @@ def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:
     for field, key in _QUEUE_NAMES:
         if name := getattr(document.metadata, field).get(key):
             path = f"metadata.{field}[{key}]"
-            return queue_reference_violations(name, known.queues, path)
+            return queue_reference_violations(name, known, path)
     return iter(())
 
 

@@ -71,7 +71,7 @@ def test_a_preempted_job_tells_its_user_its_whole_story_also_when_it_is_gone(
     assert [(each["rule"], each["queues"]) for each in standing["takers"]] == [("Preempted", [queue])]
     assert standing["message"] == f"Inside what queue {queue} deserves"
     text = ann.does("explain", "train", "-n", sandbox.name)
-    assert "Who could take its place" in text
+    assert "Can it be evicted?" in text
     assert "(none waits now) [Preempted]" in text
 
     # What an eviction costs is counted in whole seconds.

@@ -224,9 +224,7 @@ def test_the_lowest_priority_that_would_do_is_told() -> None:
 
     changes = told(world([queue("a", 32)], running, [job("it", "a", priority=5)]))
 
-    assert (
-        changes[SuggestionKind.PRIORITY] == "priority 11 instead of 5: 1 of its own queue is evicted for it"
-    )
+    assert changes[SuggestionKind.PRIORITY] == "priority 11 (it has 5): 1 of its own queue is evicted for it"
 
 
 def test_a_class_that_never_preempts_is_told_with_who_would_go_without_it() -> None:

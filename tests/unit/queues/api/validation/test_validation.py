@@ -63,6 +63,13 @@ def test_new_work_of_a_namespace_that_may_not_use_the_queue_is_refused_or_warned
     assert found(None) == [], "the namespace is not known yet"
 
 
+def test_only_queues_that_a_namespace_may_use_are_suggested_to_it():
+    misspelt = changed(JOB, ("spec", "queue", "golf"))
+    for tier, meant in (("gold", [True]), ("tin", [False])):
+        found = violations_of(misspelt, Known(queues=GOLD, namespace_labels={"tier": tier}))
+        assert ["Did you mean gold?" in each.message for each in found] == meant
+
+
 LIMITED = {
     "top": Queue(name="top", max_run_time=3600),
     "gold": Queue(name="gold", parent="top", max_run_time=7200),
