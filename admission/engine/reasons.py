@@ -22,7 +22,7 @@ from queues.quota.usage import LimitHit, UserLimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import counted, listed, rfc3339
-from queues.workload import AdmissionId, FlavorName, QueueName
+from queues.workload import AdmissionId, FlavorName, QueueName, Workload
 
 #: Of workloads that never fit, come after others or wait for a budget: they keep nothing out that could start.
 _APART: Final = " that cannot be admitted as things are"
@@ -42,6 +42,22 @@ def queue_limit(hit: LimitHit) -> Reason:
         asked=hit.asked,
         over=hit.short,
     )
+
+
+def room_left(reason: Reason, workload: Workload) -> int | None:
+    """Pods of a workload that a refusal leaves room for. None if it does not say.
+
+    Of what never fits: in an empty cluster.
+    """
+    facts = reason.facts
+    if "limit" not in facts or "resource" not in facts:
+        fit = facts.get("fit")
+        return fit if isinstance(fit, int) else None
+    if len(workload.pod_sets) != 1 or not (each := workload.pod_sets[0].takes.get(facts["resource"])):
+        return None
+    used = 0 if reason.code is ReasonCode.NEVER_FITS else facts.get("used", 0)
+    left: int = facts["limit"] - used - facts.get("kept", 0)
+    return max(0, left) // each
 
 
 def no_fit(

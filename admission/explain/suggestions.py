@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from admission.engine import reasons
 from admission.engine.claims import awaits_pods
 from admission.engine.nodes.table import NodeTable
 from admission.engine.pending.pending import entering_with
@@ -376,7 +377,7 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
             message = f"{', '.join(levels)} preferred instead of required"
             yield _change(SuggestionKind.WORKLOAD, message, {"levels": levels})
     yield from _one_by_one(what_if)
-    fit = _fitting(workload, refused)
+    fit = reasons.room_left(refused, workload)
     if len(workload.pod_sets) == 1 and fit is not None and 0 < fit < workload.minimum:
         (pods,) = workload.pod_sets
         # The reason counts the pods that fit; a few more may fit in another flavor, for instance.
@@ -420,15 +421,6 @@ def _with_levels_preferred(pods: PodSet) -> PodSet:
 
 def _without_island(pods: PodSet) -> PodSet:
     return replace(pods, in_one_island=False)
-
-
-def _fitting(workload: Workload, refused: Reason) -> int | None:
-    """Pods that a refusal leaves room for. None if it does not say."""
-    fit, facts = refused.facts.get("fit"), refused.facts
-    if refused.code is ReasonCode.NEVER_FITS and "over" in facts and len(workload.pod_sets) == 1:
-        each = workload.pod_sets[0].takes.get(facts["resource"])
-        return (facts["limit"] - facts["kept"]) // each if each else None
-    return fit if isinstance(fit, int) else None
 
 
 def _may_fit(reason: Reason | None) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from admission.engine.reasons import not_allowed
+from admission.engine.reasons import not_allowed, room_left
 from admission.facts.admission_checks import AdmissionCheckFact
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.volcano_jobs import job_group_name
@@ -35,6 +35,7 @@ from admission.world.queues import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.api.api_resources import ADMISSION_CHECKS, POD_GROUPS, ObjectRef
+from queues.api.names import GROUP_MIN_MEMBER
 from queues.api.types.admission_check import QUEUES_SHOWN
 from queues.errors import InvalidDocument
 from queues.plan import Reason
@@ -51,6 +52,13 @@ _FOR_ROOM: Final = (
     ReasonCode.USER_LIMIT,
     ReasonCode.NO_FIT,
     ReasonCode.NAMESPACE_QUOTA,
+)
+#: What a Job waits for that may be there for some of its pods.
+_FOR_ROOM_AT_ALL: Final = (
+    ReasonCode.QUEUE_LIMIT,
+    ReasonCode.USER_LIMIT,
+    ReasonCode.NO_FIT,
+    ReasonCode.NEVER_FITS,
 )
 #: The two ways out of an update that waits for itself.
 WAYS_OUT: Final = "set maxUnavailable of its strategy to 1 or more, or maxSurge to 0"
@@ -101,7 +109,8 @@ class WorldStatuses:
             return None
         told = reason_told_in(state.workload.namespace, reason)
         # Who waits for pods of its own Deployment is shown the ways out of that.
-        advice = "" if self._own_update(key) else advice_on(reason.code, reason.facts).owner
+        advice = one_by_one(state.workload, reason) or advice_on(reason.code, reason.facts).owner
+        advice = "" if self._own_update(key) else advice
         return replace(told, message=with_advice(told.message, advice))
 
     def _why_waiting(self, state: WorkloadState) -> Reason | None:
@@ -284,6 +293,18 @@ class WorldStatuses:
             told=fact.told if fact is not None else None,
             fails_by=support_of(state.key).failing_condition if state.is_run_out and not admitted else "",
         )
+
+
+def one_by_one(workload: Workload, reason: Reason) -> str:
+    """What is said to the owner of a Job whose pods are a gang by default only, and wait for room; "": nothing."""
+    if not workload.whole_by_default or workload.minimum <= 1 or reason.code not in _FOR_ROOM_AT_ALL:
+        return ""
+    of, room = sum(pods.wanted_count() for pods in workload.pod_sets), room_left(reason, workload)
+    count = "" if room is None else f": {min(room, of) or 'none'} of {of} "
+    count += "" if room is None else "at a time" if reason.code is ReasonCode.NEVER_FITS else "now"
+    return (
+        f'If each pod can work alone, let them start one by one (annotation {GROUP_MIN_MEMBER}: "1"){count}'
+    )
 
 
 def _is_ending(state: WorkloadState) -> bool:

@@ -231,7 +231,10 @@ def job_pods(job: BatchJob, path: Sequence[Queue]) -> tuple[EqualPods, bool]:
 def whole_job_warning(pods: EqualPods) -> Violation:
     """The warning about a Job of so many pods for which that is so."""
     found = f"{pods.pods} pods, which start together or not at all"
-    expected = f'annotation {GROUP_MIN_MEMBER}: "1" if each can work without the others: it starts when it has a place'
+    expected = (
+        f'annotation {GROUP_MIN_MEMBER}: "1" if each can work without the others: '
+        "`kubectl muster try -f FILE` says how many would start now"
+    )
     return Violation(pods.path, found, expected, tolerable=True)
 
 

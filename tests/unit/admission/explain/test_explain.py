@@ -503,6 +503,12 @@ def test_a_job_that_is_a_gang_by_default_is_shown_how_many_of_its_pods_would_sta
     assert shown(0, whole_by_default=True) == [], "none would start"
 
 
+def test_as_many_pods_as_a_limit_leaves_room_for_are_suggested() -> None:
+    snapshot = world([queue("a", 0, 24)], [(job("own", "a"), ["n3"])], [job("it", "a", count=3)])
+
+    assert told(snapshot)[SuggestionKind.WORKLOAD] == "2 pods instead of 3"
+
+
 def test_of_a_limit_nothing_is_told_that_those_free_who_would_go() -> None:
     running = [*full(of="b")[:3], (job("own", "a"), ["n3"])]
     snapshot = world([queue("a", 0, 4), queue("b", 32)], running, [job("it", "a", priority=1)])

@@ -149,7 +149,8 @@ def test_a_job_that_does_not_say_whether_its_pods_start_together_is_told_how() -
     told_how, too_large = told(job)
     assert told_how == (
         "spec.parallelism: found 36 pods, which start together or not at all, expected annotation "
-        f'{MINIMUM}: "1" if each can work without the others: it starts when it has a place'
+        f'{MINIMUM}: "1" if each can work without the others: '
+        "`kubectl muster try -f FILE` says how many would start now"
     )
     assert "it never fits" in too_large
     assert told({**job, "metadata": {"name": "x"}}) == [], "it names no queue"
