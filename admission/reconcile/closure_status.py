@@ -13,6 +13,7 @@ from admission.world.world import World
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ObjectRef
 from queues.api.types.node_closures import MOST_NODES
 from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.reason_codes import ReasonCode
 from queues.resources import show
 from queues.text_format import counted, rfc3339
 from queues.workload import NodeName, QueueName
@@ -57,7 +58,7 @@ def _closes_from(state: ClosureState) -> str | None:
     """The second from which on its nodes are closed. None if it closes none."""
     closure = state.fact.closure
     is_over = state.phase in (ClosurePhase.ENDED, ClosurePhase.REFUSED)
-    return None if closure is None or is_over else rfc3339(closure.lead_from)
+    return None if closure is None or is_over or state.spent else rfc3339(closure.lead_from)
 
 
 def closure_nodes(state: ClosureState, table: NodeTable) -> tuple[NodeName, ...]:
@@ -80,6 +81,11 @@ def _said(
         return BEYOND_DESERVED if state.is_beyond_right else INVALID, state.problem
     if state.phase is ClosurePhase.ENDED:
         return "", ""
+    if state.spent is not None:
+        return (
+            ReasonCode.BUDGET_SPENT,
+            f"it keeps no nodes: the budget of its queue is used up until {state.spent.ends_on}",
+        )
     if closure.kind is ClosureKind.DRAIN:
         return _said_of_drain(closure, nodes, world, now)
     if short := _short(closure, nodes, table) if closure.closes_nodes(now) else "":

@@ -7,6 +7,9 @@ Which reservations of tenants' administrators are within their right follows her
 Reservation with those that are stored. Two that are made at the same moment do not see each other there, so that both
 are stored; and a queue may come to deserve less. Here the earlier one counts first: by its creation, then by its name.
 Whole nodes count, and loans, as in ``queues.api.validation.closures``.
+
+A reservation for a queue whose budget is used up, or for one below it, keeps nothing until the month is over. Then its
+nodes are chosen anew.
 """
 
 from collections import Counter
@@ -20,8 +23,9 @@ from admission.world.admissions import replaced
 from queues.api.validation.closures.reservation_rights import CountedReservation, excesses
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices, node_shape
 from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.quota.budgets import SpentBudget
 from queues.quota.loans import DeservedOverTime
-from queues.quota.queue import path_below_root
+from queues.quota.queue import Queue, path_below_root, path_upwards
 from queues.workload import NodeName, QueueName
 
 
@@ -100,6 +104,8 @@ class ClosureState(NamedTuple):
     nodes: tuple[NodeName, ...]
     #: Refused because others of its tenant came first.
     is_beyond_right: bool = False
+    #: The budget of its queue, or of one above it, that is used up: it keeps nothing. None if there is none.
+    spent: SpentBudget | None = None
 
 
 class NodeClosures:
@@ -110,6 +116,8 @@ class NodeClosures:
         #: Nodes of reservations as this term chose them, by id.
         self._chosen: dict[str, tuple[NodeName, ...]] = {}
         self.devices = NodeDevices()
+        #: Budgets that are used up now, and hold.
+        self.spent: Mapping[QueueName, SpentBudget] = {}
 
     def put(self, kind: ClosureKind, name: str, fact: ClosureFact | None) -> None:
         """A Reservation or NodeDrain appeared, changed or went away."""
@@ -125,11 +133,15 @@ class NodeClosures:
     def freeze(self, now: int, deserved: DeservedOverTime) -> tuple[NodeClosure, ...]:
         """Those that a decision has to know of."""
         beyond = self._beyond_right(deserved, now)
+        for id_, fact in self.facts.items() if self.spent else ():
+            if self._spent(fact.closure, deserved.queues) is not None:
+                self._chosen.pop(id_, None)
         return tuple(
             closure
             for id_ in sorted(self.facts.keys() - beyond.keys())
             if (closure := self._closure(id_)) is not None
             and not self._problem(closure, deserved.queues)
+            and self._spent(closure, deserved.queues) is None
             and not closure.has_ended(now)
         )
 
@@ -148,6 +160,8 @@ class NodeClosures:
                 yield ClosureState(fact, ClosurePhase.REFUSED, problem, ())
             elif id_ in beyond:
                 yield ClosureState(fact, ClosurePhase.REFUSED, beyond[id_], (), is_beyond_right=True)
+            elif (spent := self._spent(closure, deserved.queues)) is not None:
+                yield ClosureState(fact, phase, "", (), spent=spent)
             else:
                 yield ClosureState(fact, phase, "", closure.nodes)
 
@@ -160,6 +174,12 @@ class NodeClosures:
         if closure is None or id_ not in self._chosen:
             return closure
         return replace(closure, nodes=self._chosen[id_])
+
+    def _spent(self, closure: NodeClosure | None, queues: Mapping[QueueName, Queue]) -> SpentBudget | None:
+        if not self.spent or closure is None or closure.queue is None:
+            return None
+        path = path_upwards(closure.queue, queues.get)
+        return next((self.spent[each.name] for each in path if each.name in self.spent), None)
 
     @staticmethod
     def _problem(closure: NodeClosure, queues: Container[QueueName]) -> str:

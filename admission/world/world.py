@@ -511,6 +511,7 @@ class World:
             self.snapshot_is_stale = True
         spent = {} if self.budgets.use is None else self.budgets.spent(now)
         self.snapshot_is_stale |= self.queue_facts.put_spent(spent)
+        self.node_inventory.closures.spent = spent
         if nodes := self.node_inventory.tell_time(now):
             self.dirty |= self.admission_index.seated_on(*nodes)
             self.snapshot_is_stale = True

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from admission.facts.cluster import ClosureFact
 from admission.reconcile.closure_status import closure_statuses
 from admission.world.world import World
 from queues.node_closures import ClosureKind
+from queues.quota.budgets import HoursBudget, HoursUsed
 from queues.quota.queue import Limits
 from queues.resources import GPU, Resources
 from queues.text_format import rfc3339
@@ -80,6 +82,27 @@ def test_more_than_its_queue_deserves_is_told() -> None:
     reason, message = told(reserved(gpus=17))
     assert reason == "BeyondDeserved"
     assert "expected at most 16, what it deserves" in str(message)
+
+
+def test_a_reservation_for_a_queue_whose_budget_is_used_up_keeps_nothing_until_the_month_is_over() -> None:
+    budget = HoursBudget(hours={GPU: 1000}, holds=True)
+    known = world([queue(HOLDER, budget=budget), queue(PART, parent=HOLDER), node("n1"), node("n2")])
+    fact = reserved("n1", of_tenant=False)
+    assert status_of(fact, known)["nodes"] == ["n1"]
+    known.node_inventory.closures.choose({fact.id: (NodeName("n2"),)})
+    month = known.budgets.unread(NOW)
+    assert month is not None
+    known.budgets.begin(month, {PART: {GPU: HoursUsed(3_600_000, 0, NOW)}}, {}, NOW)
+    known.refresh(NOW)
+    assert known.freeze(NOW).closures == ()
+    closure = replace(fact.closure, queue=PART, end=month.ends + 60, nodes=())
+    known.node_inventory.closures.put(fact.kind, fact.name, replace(fact, closure=closure))
+    (wanted,) = closure_statuses(known, NOW)
+    day = f"{datetime.fromtimestamp(month.ends, UTC):%Y-%m-%d}"
+    message = f"it keeps no nodes: the budget of its queue is used up until {day}"
+    assert wanted.fields == {"phase": "Active", "reason": "BudgetSpent", "message": message}
+    known.refresh(month.ends)
+    assert [each.nodes for each in known.freeze(month.ends).closures] == [()], "they are chosen anew"
 
 
 def test_work_of_others_that_stays_in_the_window_is_told() -> None:
