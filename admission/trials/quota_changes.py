@@ -20,6 +20,7 @@ from queues.api.validation.tenant_rules import ObjectWrite, Requester, TenantTre
 from queues.api.validation.validation import violations_of
 from queues.errors import InvalidDocument, MusterError
 from queues.quota.accounts import Account
+from queues.quota.budgets import BudgetUse, HoursBudget, hours_text
 from queues.quota.loans import loans_in_force
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.read_api.trials import QueuePatchBody, TrialRequestBody
@@ -30,7 +31,7 @@ MOST_CHANGES: Final = 64
 #: Reasons that a refusal names; more would bury the first.
 _MOST_REFUSALS: Final = 10
 #: What a merge patch of a spec may change in a trial.
-PATCHED_FIELDS: Final = frozenset((*LIMITS, "flavors", "loans"))
+PATCHED_FIELDS: Final = frozenset((*LIMITS, "flavors", "loans", "budget"))
 _OPTION: Final = "--quota"
 _EXPECTED: Final = "QUEUE.[LIMIT.]RESOURCE=AMOUNT: team-a.gpu=64; team-a.gpu= removes the limit"
 
@@ -134,10 +135,13 @@ def _queue_part(left: str) -> str:
 # ── what follows ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def with_quota(snapshot: Snapshot, asked: TrialRequestBody, facts: QueueFacts) -> ChangedQuota:
+def with_quota(
+    snapshot: Snapshot, asked: TrialRequestBody, facts: QueueFacts, use: BudgetUse | None = None
+) -> ChangedQuota:
     """The engine's input as if the Queues were written, all of them: their order makes no difference.
 
-    ``facts``: the Queues that there are. Raises UnusableChange, NoQueueToChange, NotAdministered; RefusedChange: the
+    ``facts``: the Queues that there are. ``use``: of budgets; None if no queue has one. A queue that gets its first
+    counts as if it had used nothing. Raises UnusableChange, NoQueueToChange, NotAdministered; RefusedChange: the
     API server would refuse one next to the others.
     """
     by = None if asked.administers_all else Requester(asked.user, frozenset(asked.groups))
@@ -151,13 +155,20 @@ def with_quota(snapshot: Snapshot, asked: TrialRequestBody, facts: QueueFacts) -
     counted = [_counted(each, facts, snapshot.now) for each in (facts, later)]
     names = dict.fromkeys((*(QueueName(each.queue) for each in patches), *sorted(counted[0])))
     queues, notes = dict(snapshot.queues), list[str]()
+    budgets = {name: queue.budget for name, queue in counted[1].items()}
+    spent = {} if use is None else use.spent(budgets, snapshot.now)
     for name in names:
         before, after = (each[name] for each in counted)
         told = list(_notes(before, after))
         notes += told
         if told and name in queues:
             queues[name] = replace(
-                queues[name], limits=after.limits, flavors=after.flavors, broken=after.broken
+                queues[name],
+                limits=after.limits,
+                flavors=after.flavors,
+                broken=after.broken,
+                budget=after.budget,
+                spent=spent.get(name),
             )
     warnings += _unknown_resources(snapshot, facts, later)
     if not notes:
@@ -245,7 +256,12 @@ def _written(name: QueueName, fact: QueueFact, patch: QueuePatchBody) -> QueueFa
     return replace(
         fact,
         queue=replace(
-            fact.queue, limits=queue.limits, flavors=queue.flavors, loans=queue.loans, broken=queue.broken
+            fact.queue,
+            limits=queue.limits,
+            flavors=queue.flavors,
+            loans=queue.loans,
+            broken=queue.broken,
+            budget=queue.budget,
         ),
         document={**fact.document, "spec": document["spec"]},
     )
@@ -285,6 +301,16 @@ def _notes(before: Queue, after: Queue) -> Iterator[str]:
     for flavor, old, new in pairs:
         for limit in ("deserved", "guarantee", "capability"):
             yield from _note(after.name, limit, flavor, getattr(old, limit), getattr(new, limit))
+    if before.budget != after.budget:
+        yield f"queue {after.name}: budget {_budget(before.budget)} → {_budget(after.budget)}"
+
+
+def _budget(budget: HoursBudget | None) -> str:
+    """``1000 hours of nvidia.com/gpu (hold)``."""
+    if budget is None:
+        return "none"
+    hours = (f"{hours_text(name, budget.amount(name))} hours of {name}" for name in sorted(budget.hours))
+    return f"{', '.join(hours)} ({'hold' if budget.holds else 'report'})"
 
 
 def _note(

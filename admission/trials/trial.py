@@ -30,6 +30,7 @@ from admission.world.pod_relations import PodRelations
 from queues.admissions import Seat
 from queues.plan import Evict, Plan, Reason
 from queues.quota.accounts import charges
+from queues.quota.budgets import BudgetUse
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.read_api.bodies import ExpectedStartBody, ReasonBody, SeatsBody
@@ -63,6 +64,8 @@ class Ground:
     #: A copy of what the world knows of the rules of pods about other pods. None if no object of the trial has such a
     #: rule, and no rule is about one.
     relations: PodRelations | None = None
+    #: None if no queue has a budget.
+    budget_use: BudgetUse | None = None
 
     def next_turn(self) -> Snapshot:
         """The snapshot of the next turn, if nothing happens."""

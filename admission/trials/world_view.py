@@ -44,6 +44,7 @@ class WorldView:
             demand=world.node_inventory.demand.copy(),
             rooms={name: room_of(name) for name in {each.item.namespace for each in objects}},
             relations=self._relations(snapshot, objects),
+            budget_use=world.budgets.use,
         )
 
     def _relations(self, snapshot: Snapshot, objects: Sequence[Submitted]) -> PodRelations | None:

@@ -4,12 +4,20 @@ It is read from the postings when a term or a month begins, and when a queue mov
 that is applied then adds what the ledger posts for it. Both give the same, to the second.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, tzinfo
 
 from admission.world.queues import posted_amounts
 from queues.admissions import Admission
-from queues.quota.budgets import NO_HOURS, BudgetUse, Period, ResourceHours, SpentBudget, sum_upwards
+from queues.quota.budgets import (
+    NO_HOURS,
+    BudgetUse,
+    HoursBudget,
+    Period,
+    ResourceHours,
+    SpentBudget,
+    sum_upwards,
+)
 from queues.quota.queue import Queue, path_upwards
 from queues.workload import NO_FLAVOR, AdmissionId, QueueName
 
@@ -63,7 +71,8 @@ class QueueBudgets:
         self.may_differ, self._read_for = False, self._stated()
         self._parents = dict(parents)
         self._parents.update((name, queue.parent) for name, queue in self._queues().items())
-        self.use = BudgetUse(period, sum_upwards(own.items(), self._read_for, self._parents, now))
+        hours = sum_upwards(own.items(), self._read_for, self._parents, now)
+        self.use = BudgetUse(period, hours, period.next_day(self._zone))
 
     def post(self, changed: Iterable[Admission], known: Mapping[AdmissionId, Admission], at: int) -> None:
         """A plan of that second opened or changed admissions; ``known`` are they as they were before."""
@@ -83,31 +92,16 @@ class QueueBudgets:
 
     def spent(self, now: int) -> dict[QueueName, SpentBudget]:
         """Budgets that are used up now, and hold."""
-        if self.use is None or not self.use.period.includes(now):
-            return {}
-        ends_on = self.use.period.next_day(self._zone)
-        return {
-            name: SpentBudget(resource=resource, ends_on=ends_on)
-            for name, resource, at in sorted(self._used_up(), reverse=True)
-            if at <= now
-        }
+        return {} if self.use is None else self.use.spent(self._budgets(), now)
 
     def until(self, now: int) -> int | None:
         """The next second at which ``spent`` is another one though nothing is posted; None if never."""
         if self.use is None:
             return None
-        return min([self.use.period.ends, *(at for _, _, at in self._used_up() if at > now)])
+        return min([self.use.period.ends, *(at for *_, at in self.use.used_up(self._budgets()) if at > now)])
 
-    def _used_up(self) -> Iterator[tuple[QueueName, str, int]]:
-        """From which second on a budget that holds is used up, by resource, if it will be."""
-        assert self.use is not None
-        queues = self._queues()
-        for name, hours in self.use.hours.items():
-            if name not in queues or (budget := queues[name].budget) is None or not budget.holds:
-                continue
-            for resource in budget.hours:
-                if (at := hours.get(resource, NO_HOURS).reaches(budget.amount(resource))) is not None:
-                    yield name, resource, at
+    def _budgets(self) -> dict[QueueName, HoursBudget | None]:
+        return {name: queue.budget for name, queue in self._queues().items()}
 
     def resources(self) -> frozenset[str]:
         """What budgets are about."""

@@ -4,7 +4,7 @@ What is used of a resource is a line over time as long as the amount that is hel
 any second, and when a budget will be used up, follow from one reading of the ledger and from what is posted after it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Final, NamedTuple, Self
@@ -95,6 +95,31 @@ class BudgetUse(NamedTuple):
     period: Period
     #: By queue with a budget, with all below it.
     hours: Mapping[QueueName, ResourceHours]
+    #: The day on which the next period begins: ``2026-12-01``.
+    ends_on: str = ""
+
+    def used_up(
+        self, budgets: Mapping[QueueName, "HoursBudget | None"]
+    ) -> Iterator[tuple[QueueName, str, int]]:
+        """From which second on each of these budgets that holds is used up, by resource, if it will be."""
+        for name, hours in self.hours.items():
+            if (budget := budgets.get(name)) is None or not budget.holds:
+                continue
+            for resource in budget.hours:
+                if (at := hours.get(resource, NO_HOURS).reaches(budget.amount(resource))) is not None:
+                    yield name, resource, at
+
+    def spent(
+        self, budgets: Mapping[QueueName, "HoursBudget | None"], now: int
+    ) -> dict[QueueName, "SpentBudget"]:
+        """Those that are used up now, and hold."""
+        if not self.period.includes(now):
+            return {}
+        return {
+            name: SpentBudget(resource=resource, ends_on=self.ends_on)
+            for name, resource, at in sorted(self.used_up(budgets), reverse=True)
+            if at <= now
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,14 @@ import shlex
 from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from aiohttp import web
 
-from queues.api.api_resources import PODS, VOLCANO_JOBS
+from queues.api.api_resources import PODS, QUEUES, VOLCANO_JOBS
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.fakes.fake_reader import FakeReader
 from tests.fakes.plugin import Asking, Plugin
@@ -44,6 +45,7 @@ async def server() -> AsyncIterator[Cluster]:
     train = {"metadata": {"name": "train", "uid": "u", "namespace": "default"}, "spec": {"tasks": []}}
     server.objects[VOLCANO_JOBS.path("default")]["", "train"] = train
     server.objects[PODS.path("default")]["", "train-0"] = {"metadata": {"name": "train-0"}}
+    server.objects[QUEUES.path()]["", "team-a"] = {"metadata": {"name": "team-a", "uid": "u"}, "spec": {}}
     server.objects[""]["", "apis"] = {"groups": []}
     async with server:
         yield server
@@ -56,7 +58,8 @@ async def ask(
     (tmp_path / "kubectl").write_text("#!/bin/sh\n")
     (tmp_path / "kubectl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    monkeypatch.setattr("admission.cli.plugin.usage.time.time", datetime.fromisoformat(NOW).timestamp)
+    now = datetime.fromisoformat(NOW).timestamp()
+    monkeypatch.setattr("admission.cli.plugin.usage.time", SimpleNamespace(time=lambda: now))
     async with Plugin(capfd, monkeypatch, tmp_path).served(FakeReader(), server=server) as ask:
         yield ask
 

@@ -26,7 +26,16 @@ from admission.cli.rendering.terminal import Cell, columns_of, moment, say, stat
 from admission.cli.resource_names import full_resource, names_are_usage
 from admission.cli.times import LastingTime
 from queues.api.names import ROOT_QUEUE
-from queues.api.quota.access_limits import PER_USER, AccessChanges, access_limits_of, access_patch, field_of
+from queues.api.quota.access_limits import (
+    BUDGET_HOURS,
+    PER_USER,
+    WHEN_SPENT,
+    AccessChanges,
+    access_limits_of,
+    access_patch,
+    budget_of,
+    field_of,
+)
 from queues.api.quota.quota_changes import (
     ROOT_HAS_NO_LIMITS,
     Changes,
@@ -80,7 +89,13 @@ def access_options(command: Command) -> Command:
         command = click.option(name, type=_OrNone(kind), metavar=metavar, help=f"{text} none: no limit.")(
             command
         )
-    return click.option("--max-per-user", metavar=AMOUNTS, help="What one user may use at a time: gpu=8.")(
+    for name, text in (
+        ("--budget", "Hours that it may use in a month: gpu=1000."),
+        ("--max-per-user", "What one user may use at a time: gpu=8."),
+    ):
+        command = click.option(name, metavar=AMOUNTS, help=text)(command)
+    when = click.Choice(["report", "hold"])
+    return click.option("--when-spent", type=when, help="Of its budget: hold admits nothing more then.")(
         command
     )
 
@@ -93,19 +108,26 @@ def asked_access(given: Mapping[str, Any]) -> dict[str, str | int | None]:
         if value is not None:
             usual = span(int(value.removesuffix("s"))) if limit == "maxRunTime" and value != _NONE else value
             found[field_of(limit)] = None if value == _NONE else usual
-    for name, quantity in changed_amounts("--max-per-user", given.get("max_per_user")):
-        resource = full_resource("--max-per-user", name)
-        field = field_of(PER_USER, resource)
-        if field in found:
-            raise click.UsageError(f"--max-per-user: found {resource} twice, expected it once.")
-        found[field] = shown_amount(resource, quantity) if quantity else None
+    for option, limit in (("max_per_user", field_of(PER_USER)), ("budget", BUDGET_HOURS)):
+        shown = f"--{option.replace('_', '-')}"
+        for name, quantity in changed_amounts(shown, given.get(option)):
+            resource = full_resource(shown, name)
+            if (field := f"{limit}[{resource}]") in found:
+                raise click.UsageError(f"{shown}: found {resource} twice, expected it once.")
+            found[field] = shown_amount(resource, quantity) if quantity else None
+    if (when := given.get("when_spent")) is not None:
+        found[WHEN_SPENT] = when
     return found
 
 
 def changed_access(queue: QueueObject, asked: AccessChanges) -> dict[str, str | int | None]:
     """Those that the queue does not state already."""
-    stated = access_limits_of(queue.spec)
+    stated = _stated(queue)
     return {field: value for field, value in asked.items() if not _same(stated.get(field), value)}
+
+
+def _stated(queue: QueueObject) -> dict[str, str]:
+    return access_limits_of(queue.spec) | budget_of(queue.spec)
 
 
 def _same(stated: str | None, wanted: str | int | None) -> bool:
@@ -118,7 +140,7 @@ def _same(stated: str | None, wanted: str | int | None) -> bool:
 
 def access_rows(queue: QueueObject, changes: AccessChanges) -> list[list[str | int | None]]:
     """Cells of the table of changes: queue, field, before, an arrow, after."""
-    stated = access_limits_of(queue.spec)
+    stated = _stated(queue)
     return [[queue.name, field, stated.get(field), "→", value] for field, value in changes.items()]
 
 
@@ -219,7 +241,7 @@ def set_(queue: str, how: Writing, route: Route, **limits: Any) -> None:
     changes, access = _asked(how.flavor, limits), asked_access(limits)
     if not changes and not access:
         raise click.UsageError(
-            "Nothing to change: expected --deserved, --guarantee, --capability or a --max option."
+            "Nothing to change: expected --deserved, --guarantee, --capability, --budget or a --max option."
         )
     if queue == ROOT_QUEUE and changes:
         raise click.ClickException(ROOT_HAS_NO_LIMITS)
@@ -232,16 +254,19 @@ def set_(queue: str, how: Writing, route: Route, **limits: Any) -> None:
     if not changes and not access:
         say(f"queue {queue} has these limits already; nothing was changed")
         return
-    patch = patch_for(object_.spec, changes) | access_patch(access)
+    patch = patch_for(object_.spec, changes) | access_patch(object_.spec, access)
+    if WHEN_SPENT in access and patch["budget"] is None:
+        raise click.UsageError("--when-spent is of a budget: expected --budget gpu=HOURS as well.")
     if how.checks_first:
         change_queue(route, object_, patch, reason=why, dry_run=True)
     _tell(object_, changes, access_rows(object_, access))
     tell_access(route, object_, access)
     # What is allowed to users (--max-…) is no quota: it counts at their next submission, and nothing is tried.
-    if changes and how.trial:
-        quota = patch_for(object_.spec, changes)
-        if (found := trial_of_write(route, queue, quota, is_checked=how.checks_first)) is not None:
-            click.echo(effects_text(found, Output(width=columns_of(sys.stdout))), nl=False)
+    quota = {field: part for field, part in patch.items() if field != "access"}
+    is_tried = quota and queue != ROOT_QUEUE and how.trial
+    found = trial_of_write(route, queue, quota, is_checked=how.checks_first) if is_tried else None
+    if found is not None:
+        click.echo(effects_text(found, Output(width=columns_of(sys.stdout))), nl=False)
     if how.dry_run != "none":
         say(f"queue {queue} would be changed ({how.dry_run} dry run)")
         return

@@ -142,7 +142,7 @@ def _decided(
     next_turn = ground.next_turn()
     if not (asked.quota or asked.quota_patches):
         return tried(ground, next_turn, objects)
-    with_changes = with_quota(next_turn, asked, facts)
+    with_changes = with_quota(next_turn, asked, facts, ground.budget_use)
     comparison = compared(
         next_turn, with_changes.snapshot, notes=with_changes.notes, warnings=with_changes.warnings
     )

@@ -164,8 +164,9 @@ def wanted_quota(*limits: str, **wanted: Any) -> TrialRequestBody:
 def compared_with(cluster: WorldInMemory, *limits: str, **wanted: Any) -> ComparisonBody:
     """What other quota makes of a cluster."""
     view = cluster.view()
-    next_turn = view.ground(cluster.snapshot, cluster.plan, ()).next_turn()
-    found = with_quota(next_turn, wanted_quota(*limits, **wanted), view.queue_facts())
+    ground = view.ground(cluster.snapshot, cluster.plan, ())
+    next_turn = ground.next_turn()
+    found = with_quota(next_turn, wanted_quota(*limits, **wanted), view.queue_facts(), ground.budget_use)
     return compared(next_turn, found.snapshot, notes=found.notes)
 
 

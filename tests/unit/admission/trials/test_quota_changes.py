@@ -1,5 +1,6 @@
 """Other quota: what it makes of a cluster of two racks with two nodes of eight GPUs each."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from admission.trials.quota_changes import (
     UnusableChange,
     with_quota,
 )
+from queues.quota.budgets import HoursBudget, HoursUsed
 from queues.quota.queue import Limits
 from queues.read_api.trials import ComparisonBody, QueuePatchBody
 from tests.builders import facts
@@ -51,6 +53,25 @@ def test_more_quota_lets_in_who_waits_for_it(cluster: WorldInMemory) -> None:
     assert told(found) == {"b": "starts"}
     assert found.changes == (f"queue team: capability {GPU} 24 → 32",)
     assert found.at_rest
+
+
+def test_a_budget_with_hours_left_lets_in_who_waits_for_it(cluster: WorldInMemory) -> None:
+    (team,) = (fact for name, fact in cluster.world.queues.items() if name == "team")
+    cluster.see(replace(team, queue=replace(team.queue, budget=HoursBudget(hours={GPU: 1000}, holds=True))))
+    month = cluster.world.budgets.unread(cluster.now)
+    assert month is not None
+    used = {team.queue.name: {GPU: HoursUsed(3_600_000, 0, cluster.now)}}
+    cluster.world.budgets.begin(month, used, {}, cluster.now)
+    submit(cluster, "a", 1)
+
+    def becomes(hours: str) -> tuple[tuple[str, ...], dict[str, str]]:
+        budget = {"hours": {GPU: hours}, "whenSpent": "hold"}
+        found = compared_with(cluster, quota_patches=(patch("team", budget=budget),))
+        return found.changes, told(found)
+
+    was = f"queue team: budget 1 hours of {GPU} (hold)"
+    assert becomes("2") == ((f"{was} → 2 hours of {GPU} (hold)",), {"a": "starts"})
+    assert becomes("0.5") == ((f"{was} → 0.5 hours of {GPU} (hold)",), {})
 
 
 def test_limits_of_one_queue_are_changed_together(cluster: WorldInMemory) -> None:
@@ -171,7 +192,7 @@ def test_nothing_of_the_cluster_is_changed(cluster: WorldInMemory) -> None:
         (("team.=1",), (), "--quota: found 'team.=1', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
         (("root.gpu=1",), (), "Queue root has what the usable nodes can allocate"),
         (("team.gpu=28",), (), "found 28, expected at most the capability of 24."),
-        ((), (patch("team", weight=5),), "found 'weight', expected capability, deserved"),
+        ((), (patch("team", weight=5),), "found 'weight', expected budget, capability, deserved"),
         ((), (patch("nowhere"),), "There is no queue nowhere."),
     ],
 )

@@ -154,3 +154,26 @@ async def test_a_wrong_limit_gets_one_clear_line(
     code, out, err = await ask("quota", "set", "vision", *words.split(), "--yes")
     assert (code, out, server.writes()) == (2, "", [])
     assert complaint in err
+
+
+async def test_a_budget_is_set_changed_and_removed_with_its_last_hours(
+    server: QueueServer, ask: Asking
+) -> None:
+    words = ("quota", "set", "vision", "--yes")
+    code, _, err = await ask(*words, "--when-spent", "hold")
+    assert (code, "expected --budget gpu=HOURS as well" in err) == (2, True)
+    code, out, _ = await ask(
+        *words, "--budget", "gpu=1000,cpu=500", "--when-spent", "hold", "--reason", "a quarter"
+    )
+    assert [line.split() for line in out.splitlines()[1:4]] == [
+        ["vision", f"budget.hours[{GPU}]", "-", "→", "1000"],
+        ["vision", "budget.hours[cpu]", "-", "→", "500"],
+        ["vision", "budget.whenSpent", "-", "→", "hold"],
+    ]
+    budget = {"hours": {GPU: "1000", "cpu": "500"}, "whenSpent": "hold"}
+    assert (code, server.queue("vision")["spec"]["budget"]) == (0, budget)
+    assert server.queue("vision")["metadata"]["annotations"][CHANGE_REASON] == "a quarter"
+    await ask(*words, "--budget", "gpu-")
+    assert server.queue("vision")["spec"]["budget"] == {**budget, "hours": {"cpu": "500"}}
+    await ask(*words, "--budget", "cpu=")
+    assert server.queue("vision")["spec"].get("budget") is None

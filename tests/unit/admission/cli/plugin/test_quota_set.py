@@ -87,7 +87,7 @@ async def test_a_dry_run_of_the_client_sends_nothing_and_one_of_the_server_a_dry
     [
         (
             "set vision",
-            "Nothing to change: expected --deserved, --guarantee, --capability or a --max option.",
+            "Nothing to change: expected --deserved, --guarantee, --capability, --budget or a --max option.",
         ),
         ("set vision --deserved 32", "--deserved: found '32', expected NAME=AMOUNT[,…]"),
         (f"set vision --deserved {GPU}=+8", "expected NAME=AMOUNT[,…]"),

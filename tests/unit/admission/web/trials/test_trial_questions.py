@@ -280,8 +280,8 @@ async def test_writes_of_queues_are_tried_and_refused_as_they_would_be(of_a_tena
     status, body = await post(of_a_tenant, patch("below", parent="other"))
     assert (status, body["error"]) == (
         400,
-        "A trial of queue below changes quota: found 'parent', expected capability, deserved, flavors, guarantee, "
-        "loans.",
+        "A trial of queue below changes quota: found 'parent', expected budget, capability, deserved, flavors, "
+        "guarantee, loans.",
     )
 
 
