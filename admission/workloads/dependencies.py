@@ -64,9 +64,9 @@ class DependencyProgress(NamedTuple):
 
 
 def awaits_dependencies(
-    successor: str, progress: Sequence[DependencyProgress], cycle: Sequence[str] = ()
+    successor: str, namespace: str, progress: Sequence[DependencyProgress], cycle: Sequence[str] = ()
 ) -> Obstacle | None:
-    """The obstacle of a workload (KIND/NAME) until all others have ended as it wants; None if they have.
+    """The obstacle of a workload (KIND/NAME) of a namespace until all others have ended as it wants; None if they have.
 
     ``cycle``: workloads that are to come after one another, each after the next, if it is the one that closes it.
     """
@@ -78,7 +78,7 @@ def awaits_dependencies(
         return Obstacle(ReasonCode.DEPENDENCY_CYCLE, message)
     refused = next((each for each in progress if each.is_refused), None)
     if refused is not None:
-        message = shortened(_refused_sentence(successor, refused, progress), LONGEST_MESSAGE)
+        message = shortened(_refused_sentence(successor, namespace, refused, progress), LONGEST_MESSAGE)
         return Obstacle(ReasonCode.DEPENDENCY_FAILED, message)
     absent = [each for each in progress if each.phase in _NOT_THERE]
     if absent:
@@ -88,7 +88,7 @@ def awaits_dependencies(
 
 
 def _refused_sentence(
-    successor: str, refused: DependencyProgress, progress: Sequence[DependencyProgress]
+    successor: str, namespace: str, refused: DependencyProgress, progress: Sequence[DependencyProgress]
 ) -> str:
     """What its owner can do is said as a command that lets it start however any of them ends."""
     name, ended = refused.dependency, _ENDED_OTHERWISE[refused.phase]
@@ -98,7 +98,8 @@ def _refused_sentence(
     )
     return (
         f"{name} {ended}, and {successor} is to start once it has succeeded. Create {successor} again after the next "
-        f"{name}; or start it all the same: kubectl annotate {successor} --overwrite {AFTER}={any_way}"
+        f"{name}; or start it all the same: `kubectl annotate {successor} -n {namespace} --overwrite "
+        f"{AFTER}={any_way}`"
     )
 
 

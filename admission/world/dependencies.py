@@ -228,7 +228,7 @@ class DependencyIndex:
             for place, dependency in _places_of(key, fact).items()
         ]
         names = [f"{each.kind}/{self._successors[each].name}" for each in cycle]
-        return awaits_dependencies(f"{key.kind}/{fact.name}", progress, names)
+        return awaits_dependencies(f"{key.kind}/{fact.name}", fact.namespace, progress, names)
 
     def obstacle_of_new(self, key: WorkloadKey, fact: WorkloadFact | PodFact) -> Obstacle | None:
         """The same of an object that is not made yet, by the objects that are there: others may have ended before."""
@@ -239,7 +239,9 @@ class DependencyIndex:
             for place, dependency in places.items()
             if place in objects
         ]
-        return _unusable(key, fact) or awaits_dependencies(f"{key.kind}/{fact.name}", progress)
+        return _unusable(key, fact) or awaits_dependencies(
+            f"{key.kind}/{fact.name}", fact.namespace, progress
+        )
 
     def _waits(self, key: WorkloadKey) -> bool:
         """Whether a workload was never admitted: one that was had nothing left to wait for."""

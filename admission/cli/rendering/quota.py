@@ -42,7 +42,7 @@ def limits_table(queues: Iterable[QueueBody], output: Output, *, resource: str |
             return lambda row: None if row[1] is None else cell(row[1])
 
         def resource_of(line: AccountBody) -> str:
-            return short_names(line.resource) if short else line.resource
+            return short_resource(line.resource) if short else line.resource
 
         return [
             TableColumn("QUEUE", lambda row: row[0], least=12),

@@ -147,8 +147,14 @@ def age(since: str | None, now: str) -> str:
 
 _STATED: Final = re.compile(r"([0-9]{1,9})(h|m|s)")
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
-#: A name with a domain: of a resource, a label or a level of topology.
-_NAME: Final = re.compile(r"(?<![\w./-])[a-z0-9-]+(?:\.[a-z0-9-]+)+/[\w.-]*\w")
+#: A name with a domain: of a resource, a level of topology, a label or an annotation.
+_NAME: Final = re.compile(r"(?<![\w./=-])[a-z0-9-]+(?:\.[a-z0-9-]+)+/[\w.-]*\w")
+#: What is before a resource or a level in a sentence: an amount, or words. Other names are there to be copied.
+_BEFORE_COUNTED: Final = re.compile(
+    r"(?:\d(?:m|k|[KMGTPE]i?)? (?:(?:free|more) )?|\[|\b(?:in one|domain of|on) )$"
+)
+#: Commands and other text to be copied.
+_QUOTED: Final = re.compile(r"(`[^`]*`|\bkubectl .*)")
 
 
 def stated_seconds(text: object) -> int | None:
@@ -170,10 +176,17 @@ def short_resource(name: str) -> str:
 
 
 def short_names(text: str) -> str:
-    """A message with ``gpu`` for ``nvidia.com/gpu`` and ``rack`` for ``topology.muster.dev/rack``; those that would be
-    called the same are left as they are."""
+    """A message with ``8 gpu`` for ``8 nvidia.com/gpu`` and ``in one rack`` for ``in one topology.muster.dev/rack``.
+    Names that would be called the same are left as they are, and so are commands and annotations."""
     alike = alike_in_short(set(_NAME.findall(text)))
-    return _NAME.sub(lambda found: found[0] if found[0] in alike else short_resource(found[0]), text)
+
+    def short(name: re.Match[str]) -> str:
+        is_counted = name[0] not in alike and _BEFORE_COUNTED.search(name.string, 0, name.start())
+        return short_resource(name[0]) if is_counted else name[0]
+
+    return "".join(
+        part if index % 2 else _NAME.sub(short, part) for index, part in enumerate(_QUOTED.split(text))
+    )
 
 
 def alike_in_short(names: Collection[str]) -> set[str]:

@@ -1,5 +1,6 @@
 """Tables as kubectl prints them."""
 
+import pytest
 from msgspec import structs
 
 from admission.cli.output import Output
@@ -18,13 +19,27 @@ def test_no_cell_commands_the_terminal_or_begins_a_line() -> None:
 
 def test_names_that_would_be_called_the_same_are_not_shortened() -> None:
     assert short_names("4 nvidia.com/gpu on topology.muster.dev/rack r1") == "4 gpu on rack r1"
-    assert short_names("amd.com/gpu and nvidia.com/gpu, nvidia.com/gpu again: rack.io/r") == (
-        "amd.com/gpu and nvidia.com/gpu, nvidia.com/gpu again: r"
+    assert short_names("2 amd.com/gpu and 4 nvidia.com/gpu, 8 nvidia.com/gpu again: 1 rack.io/r") == (
+        "2 amd.com/gpu and 4 nvidia.com/gpu, 8 nvidia.com/gpu again: 1 r"
     )
     assert (
         amounts({"amd.com/gpu": "1", "cpu": "4", "nvidia.com/gpu": "2"}) == "1 amd.com/gpu, 2 nvidia.com/gpu"
     )
     assert amounts({"nvidia.com/gpu": "2"}) == "2 gpu"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`kubectl annotate vcjob/b -n ml --overwrite muster.dev/after=vcjob/a:any`",
+        "run it: kubectl label node n 1 example.com/pool",
+        "its owner holds it back (annotation muster.dev/hold)",
+        "its pods one by one (annotation scheduling.volcano.sh/group-min-member: 1)",
+        "label muster.dev/queue-name",
+    ],
+)
+def test_what_is_there_to_be_copied_is_not_shortened(text: str) -> None:
+    assert short_names(f"4 nvidia.com/gpu in one example.com/rack: {text}") == f"4 gpu in one rack: {text}"
 
 
 def test_a_list_of_waiting_work_tells_gpus_of_two_makers_apart_and_wrong_names_in_full() -> None:

@@ -85,8 +85,8 @@ def test_a_predecessor_that_failed_says_what_its_owner_can_do() -> None:
     assert waits(known) == (
         "DependencyFailed",
         "job/first failed, and job/next is to start once it has succeeded. Create job/next again after the next "
-        "job/first; or start it all the same: kubectl annotate job/next --overwrite "
-        "muster.dev/after=job/first:any,job/other:any",
+        "job/first; or start it all the same: `kubectl annotate job/next -n ns --overwrite "
+        "muster.dev/after=job/first:any,job/other:any`",
     )
     see(known, named("next", "job/first:any"))
     assert waits(known) == ("", "")
