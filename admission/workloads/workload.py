@@ -129,10 +129,11 @@ def on_hold(inputs: WorkloadInputs) -> Obstacle | None:
     hold = Hold.NONE if named is None else named.conduct.hold
     if named is None or hold is Hold.NONE or (hold is Hold.ADMISSION and _goes_on(inputs)):
         return None
-    does = "has suspended it" if hold is Hold.SUSPENDED else "holds it back"
+    is_suspended = hold is Hold.SUSPENDED and inputs.key.kind not in (kind_names.POD, kind_names.POD_GROUP)
+    does, verb = ("has suspended it", "resume") if is_suspended else ("holds it back", "unhold")
     message = (
-        f"its owner {does} (annotation {HOLD}); "
-        f"`kubectl muster unhold {inputs.key.kind}/{named.name}` has it wait for its place"
+        f"its owner {does} (annotation {HOLD}); `kubectl muster {verb} {inputs.key.kind}/{named.name} "
+        f"-n {named.namespace}` has it wait for its place"
     )
     return Obstacle(ReasonCode.ON_HOLD, message)
 

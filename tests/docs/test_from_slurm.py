@@ -76,6 +76,9 @@ async def test_a_command_does_what_slurms_does(
 ) -> None:
     words = shlex.split(line)
     assert words[:2] == ["kubectl", "muster"]
+    hold = "true" if words[2] == "unhold" else "false"
+    train = server.objects[VOLCANO_JOBS.path("default")]["", "train"]
+    train["metadata"]["annotations"] = {"muster.dev/hold": hold}
     code, _, err = await ask(*words[2:])
     assert code == 0, err
     made = [

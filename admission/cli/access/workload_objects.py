@@ -3,14 +3,14 @@
 They are looked for at the API server: what was made a moment ago is there, and it answers while Muster does not.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, listed, path_of, send
+from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, all_objects, listed, path_of, send
 from admission.cli.access.requests import Route, ask, pages
 from admission.cli.command_line import CommandFailed
 from admission.cli.kind_names import kind_named, shipped_kinds
@@ -26,6 +26,7 @@ from queues.api.api_resources import (
     Document,
 )
 from queues.api.names import GROUP_ANNOTATION, GROUP_ANNOTATION_VOLCANO, JOB_NAME
+from queues.text_format import listed as names_listed
 
 if TYPE_CHECKING:
     from admission.cli.access.object_forms import KindSpec
@@ -139,11 +140,21 @@ def labelled_workloads(route: Route, namespace: str, selector: str) -> list[Work
     """The objects with these labels that nothing would make again. Raises CommandFailed."""
     route = replace(route, access=route.to_cluster())
 
+    refused: list[ObjectForbidden] = []
+
     def with_labels(kind: KindOfObjects) -> list[WorkloadObject]:
-        documents = listed(route, kind.resource, dict, namespace=namespace, labelSelector=selector) or ()
+        try:
+            documents = all_objects(route, kind.resource, dict, namespace=namespace, labelSelector=selector)
+        except ObjectNotFound:
+            return []
+        except ObjectForbidden as error:
+            refused.append(error)
+            return []
         return [WorkloadObject(kind, namespace, each) for each in documents]
 
     found = [each for some in _of_each_kind(route, with_labels) for each in some if not each.maker]
+    if refused and not found:
+        raise _not_in_sight(f"Looking for labels {selector}", refused)
     return [each for each in found if ("cancel", each.kind.resource) not in _CANNOT]
 
 
@@ -172,9 +183,14 @@ def _find(route: Route, namespace: str, text: str, verb: str) -> WorkloadObject:
         path, tried = path_of(kind.resource, namespace, name), f"Looking for {kind.name}/{name}"
         return WorkloadObject(kind, namespace, send(route, "GET", path, tried=tried))
 
+    refused: list[ObjectForbidden] = []
+
     def read_if_there(kind: KindOfObjects) -> WorkloadObject | None:
-        with suppress(ObjectNotFound, ObjectForbidden):
-            return read(kind)
+        with suppress(ObjectNotFound):
+            try:
+                return read(kind)
+            except ObjectForbidden as error:
+                refused.append(error)
         return None
 
     if named:
@@ -191,11 +207,25 @@ def _find(route: Route, namespace: str, text: str, verb: str) -> WorkloadObject:
         )
     if found:
         return found[0]
+    if refused:
+        raise _not_in_sight(f"Looking for {name}", refused)
     for owner in (DEPLOYMENTS, STATEFUL_SETS):
         if read_if_there(KindOfObjects(owner.kind, owner)) is not None:
             kind_named(owner.kind, name, verb=verb, namespace=namespace)
     there_is_none = f"There is no workload {name} in namespace {namespace}"
     raise CommandFailed(found=there_is_none, hint=_hint(route, namespace, name))
+
+
+def _not_in_sight(tried: str, refused: Sequence[ObjectForbidden]) -> ObjectForbidden:
+    """The error about what is not among the objects that the user may see, where kinds of them were refused."""
+    first = refused[0]
+    lacks = {each.lacks.resource: each.lacks for each in refused if each.lacks is not None}
+    found = first.found
+    if lacks:
+        right = next(iter(lacks.values()))
+        right = right._replace(resource=names_listed(list(lacks)), group="") if len(lacks) > 1 else right
+        found = f"there is none that you may see: {right.sentence}"
+    return ObjectForbidden(status=first.status, tried=tried, found=found, hint="", lacks=first.lacks)
 
 
 def _hint(route: Route, namespace: str, name: str) -> str:

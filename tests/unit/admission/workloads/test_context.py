@@ -59,7 +59,7 @@ def test_a_held_job_waits_with_the_way_out_as_its_reason() -> None:
     held = job(2, suspended=True, conduct=SUSPENDED)
     waiting = state_of(held)
     assert waiting.workload.obstacle.code == "OnHold"
-    assert "kubectl muster unhold job/train" in waiting.workload.obstacle.message
+    assert "kubectl muster resume job/train -n " in waiting.workload.obstacle.message
     going = state_of(held, [], [evicting(admission(JOB, "n1 n1", evicted_at=NOW))])
     assert going.workload.obstacle.code == "Evicting"
     resumed = state_of(replace(job(2, suspended=True)))

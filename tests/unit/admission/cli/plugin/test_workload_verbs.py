@@ -21,6 +21,8 @@ from tests.fakes.fake_reader import FakeReader
 from tests.fakes.plugin import Asking, Plugin
 
 JOBSETS = ApiResource("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet")
+#: What ends the suspension of a Job.
+ENDS = "`kubectl muster resume job/stopped -n ml` ends that"
 TRAININGS = ApiResource("example.com/v1", "trainings", "Training")
 
 
@@ -31,7 +33,11 @@ class Cluster(FakeApiServer):
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if request.path == self.forbidden:
-            return refusal(403, "jobs is forbidden", "Forbidden")
+            message = (
+                'jobs.batch is forbidden: User "bob" cannot get resource "jobs" in API group "batch" in the '
+                'namespace "ml"'
+            )
+            return refusal(403, message, "Forbidden")
         return await super()._handle(request)
 
 
@@ -41,6 +47,19 @@ def add(server: FakeApiServer, resource: ApiResource, name: str, owner: str = ""
     metadata = {"ownerReferences": [{"kind": kind, "name": of, "controller": True}]} if owner else {}
     document = {"metadata": {"name": name, "namespace": "ml", "uid": f"u-{name}", **metadata}, "spec": more}
     server.objects[resource.path("ml")]["", name] = document
+
+
+def add_stopped(server: FakeApiServer) -> None:
+    """A suspended Job, a pod on hold, and a Volcano Job that is both."""
+    for resource, name, stated in (
+        (JOBS, "stopped", "suspended"),
+        (PODS, "held", "true"),
+        (VOLCANO_JOBS, "away", "true"),
+    ):
+        add(server, resource, name)
+        said_of_it = server.objects[resource.path("ml")]["", name]
+        said_of_it["metadata"]["annotations"] = {"muster.dev/hold": stated}
+        said_of_it["status"] = {"state": {"phase": "Aborted"}} if resource is VOLCANO_JOBS else {}
 
 
 def changes(server: FakeApiServer) -> list[tuple[str, str]]:
@@ -156,16 +175,42 @@ async def test_what_cannot_be_done_says_what_does_it(
     [
         ("suspend sweep", "job/sweep is being suspended", "suspended"),
         ("suspend jobset/set", "jobset/set is being suspended", "suspended"),
-        ("resume sweep", "job/sweep is being resumed", "false"),
+        ("resume stopped", "job/stopped is being resumed", "false"),
         ("hold jobs/sweep", "job/sweep is on hold; what runs of it goes on", "true"),
         ("hold train", "vcjob/train is on hold; what runs of it goes on", "true"),
-        ("unhold pod/shell", "pod/shell is not on hold any more", "false"),
+        ("unhold pod/held", "pod/held is not on hold any more", "false"),
+        (
+            "unhold away",
+            "vcjob/away is not on hold any more; it is suspended still: "
+            "`kubectl muster resume vcjob/away -n ml` ends that",
+            "false",
+        ),
     ],
 )
 async def test_a_wish_is_an_annotation(ask: Asking, server: Cluster, line: str, done: str, wish: str) -> None:
+    add_stopped(server)
     assert await ask(line) == (0, f"{done}\n", "")
     assert server.requests[-1].verb == "PATCH"
     assert server.requests[-1].body == {"metadata": {"annotations": {"muster.dev/hold": wish}}}
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("unhold stopped", 1, f"job/stopped is suspended, not on hold; nothing was changed: {ENDS}"),
+        ("hold stopped", 1, f"job/stopped is suspended, not on hold; nothing was changed: {ENDS}"),
+        ("suspend stopped", 0, "job/stopped is suspended already; nothing was changed"),
+        ("unhold sweep", 0, "job/sweep is not on hold; nothing was changed"),
+        ("resume sweep", 0, "job/sweep is not suspended; nothing was changed"),
+        ("hold held", 0, "pod/held is on hold already; nothing was changed"),
+    ],
+)  # fmt: skip
+async def test_a_wish_that_is_so_already_or_needs_another_verb_says_how_it_is(
+    ask: Asking, server: Cluster, line: str, code: int, said: str
+) -> None:
+    add_stopped(server)
+    assert await ask(line) == (code, f"{said}\n", "")
+    assert changes(server) == []
 
 
 @pytest.mark.parametrize(
@@ -250,6 +295,21 @@ async def test_a_kind_that_the_user_may_not_read_is_as_if_it_had_no_object(
     server.forbidden = JOBS.path("ml", "twice")
     assert (await ask("hold twice")).out == "vcjob/twice is on hold; what runs of it goes on\n"
     assert "Looking for job/twice: " in (await ask("hold job/twice")).err
+
+
+@pytest.mark.parametrize(
+    "line", ["hold gone", "suspend gone", "cancel gone", "logs gone", "cancel -l sweep=7"]
+)
+async def test_what_the_user_may_not_see_is_not_said_to_be_absent(
+    ask: Asking, server: Cluster, line: str
+) -> None:
+    server.forbidden = JOBS.path("ml", None if "-l" in line else "gone")
+    for path in filter(None, [*server.objects]):
+        server.objects[path].clear()
+    code, out, err = await ask(line)
+    assert (code, out) == (1, "")
+    assert "there is none that you may see: you (bob) may not get jobs.batch in namespace ml" in err
+    assert "There is no workload" not in err
 
 
 # -- cancel: several at a time ---------------------------------------------------------------------------------
