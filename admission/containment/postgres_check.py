@@ -24,10 +24,10 @@ class PostgresCheck:
         if self._question is None or self._question.done():
             self._question = asyncio.create_task(self._ask(), name="ask postgres")
             self._asked = monotonic()
-        done, _ = await asyncio.wait({self._question}, timeout=ANSWER_WITHIN)
-        if not done:
-            return f"Postgres has not answered for {monotonic() - self._asked:.0f} s"
-        return self._question.result()
+        question, asked = self._question, self._asked
+        # Another caller may ask anew before this one goes on.
+        done, _ = await asyncio.wait({question}, timeout=ANSWER_WITHIN)
+        return question.result() if done else f"Postgres has not answered for {monotonic() - asked:.0f} s"
 
     async def _ask(self) -> str | None:
         try:

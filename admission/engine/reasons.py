@@ -238,12 +238,12 @@ def queue_paused(queue: QueueName, by: QueueName) -> Reason:
 
 def budget_spent(queue: QueueName, spent: BudgetOnPath) -> Reason:
     """A budget here or above is used up, and holds."""
-    at = "" if spent.queue == queue else f" (at {spent.queue})"
+    above = "" if spent.queue == queue else f", above {queue},"
     resource, day = spent.spent.resource, spent.spent.ends_on
     hours = hours_text(resource, spent.budget.amount(resource))
     message = (
-        f"queue {queue} has used up its budget of {hours} hours of {resource} for this {spent.budget.per}{at}; the "
-        f"next one begins on {day}"
+        f"queue {spent.queue}{above} has used up its budget of {hours} hours of {resource} for this "
+        f"{spent.budget.per}; the next one begins on {day}"
     )
     facts = {"by": spent.queue, "resource": resource, "hours": hours, "day": day}
     return _reason(ReasonCode.BUDGET_SPENT, message, queue=queue, **facts)

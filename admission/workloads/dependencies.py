@@ -68,7 +68,7 @@ def awaits_dependencies(
 ) -> Obstacle | None:
     """The obstacle of a workload (KIND/NAME) of a namespace until all others have ended as it wants; None if they have.
 
-    ``cycle``: workloads that are to come after one another, each after the next, if it is the one that closes it.
+    ``cycle``: workloads that are to come after one another, each after the next and the last after the first.
     """
     if cycle:
         message = (

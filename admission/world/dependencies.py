@@ -27,8 +27,9 @@ from queues.workload import Obstacle, WorkloadKey
 
 #: Kind, namespace and name.
 Place = tuple[KindName, str, str]
-#: Workloads among which a cycle is looked for. In a longer one all wait, and none says why.
-_SEARCHED: Final = 1000
+#: Steps from a workload to one that it comes after, at most so many in a turn, in which cycles are looked for: a step
+#: takes some microseconds. In a cycle that takes more all wait, and none says why.
+_STEPS: Final = 2000
 
 
 class DependencyIndex:
@@ -67,8 +68,12 @@ class DependencyIndex:
         self._changed: set[WorkloadKey] = set()
         #: Successors about which the ledger may have to be asked.
         self._unasked: set[WorkloadKey] = set()
-        #: Successors that close a cycle.
-        self._closing: set[WorkloadKey] = set()
+        #: Successors that an older one waits for, by namespace; one of each cycle is among them.
+        self._late: dict[str, set[WorkloadKey]] = {}
+        #: Those from which a cycle is to be looked for, in this order.
+        self._unsearched: dict[WorkloadKey, None] = {}
+        #: The cycle that a workload is part of: each waits for the next, and the last for the first.
+        self._cycles: dict[WorkloadKey, tuple[WorkloadKey, ...]] = {}
 
     # ── what the cluster shows ──────────────────────────────────────────────────────────────────────────────
 
@@ -110,10 +115,11 @@ class DependencyIndex:
                 self._objects.pop(place, None)
                 for meant in self._meant_by.pop(place):
                     del self._places[meant]
-        self._closing.discard(key)
         self._changed.add(key)
         if fact is not None:
             self._unasked.add(key)
+        elif before is not None:
+            self._late.get(before.namespace, set()).discard(key)
 
     def _put_object(self, place: Place, key: WorkloadKey, *, is_there: bool) -> None:
         known = self._objects.get(place)
@@ -205,29 +211,30 @@ class DependencyIndex:
         self._look_up()
         places = {self._places[key] for key in self._places.keys() & dirty}
         found = {each for place in places for each in self._successors_of.of(place)}
-        if self._changed:
-            found |= self._changed | self._closing
-            for key in self._changed:
-                found.update(self._cycle_through(key))
-            self._changed.clear()
-        return found
+        found |= self._changed
+        self._plan_search()
+        self._changed.clear()
+        return found | self._search()
 
     def obstacle_of(self, key: WorkloadKey) -> Obstacle | None:
         """What a workload waits for that comes after others; None if nothing, or if it was admitted before."""
         fact = self._successors.get(key)
-        self._closing.discard(key)
         if fact is None or not self._waits(key):
             return None
         if (unusable := _unusable(key, fact)) is not None:
             return unusable
-        cycle = self._cycle_closed_by(key)
-        if cycle:
-            self._closing.add(key)
         progress = [
             DependencyProgress(dependency, self._phase(key, place))
             for place, dependency in _places_of(key, fact).items()
         ]
-        names = [f"{each.kind}/{self._successors[each].name}" for each in cycle]
+        cycle = self._cycles.get(key, ())
+        first = cycle.index(key) if cycle else 0
+        in_order = [*cycle[first:], *cycle[:first]]
+        names = [
+            f"{each.kind}/{each_fact.name}"
+            for each in in_order
+            if (each_fact := self._named(each)) is not None
+        ]
         return awaits_dependencies(f"{key.kind}/{fact.name}", fact.namespace, progress, names)
 
     def obstacle_of_new(self, key: WorkloadKey, fact: WorkloadFact | PodFact) -> Obstacle | None:
@@ -298,32 +305,64 @@ class DependencyIndex:
 
     # ── cycles ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _cycle_closed_by(self, key: WorkloadKey) -> tuple[WorkloadKey, ...]:
-        """The cycle of which this workload is the one that came last; empty: there is none."""
-        place, last = self._places.get(key), self._order(key)
-        if place is None or not any(self._order(each) < last for each in self._successors_of.of(place)):
-            return ()  # whoever closes a cycle is waited for by an older one
-        cycle = self._cycle_through(key)
-        return cycle if cycle and max(cycle, key=self._order) == key else ()
+    def _plan_search(self) -> None:
+        """Cycles are to be looked for again among work of the namespaces in which something has changed."""
+        changed = {key: fact for key in self._changed if (fact := self._successors.get(key)) is not None}
+        for key, fact in changed.items():
+            self._note_late(key, fact)
+        gone = [key for key in self._changed if key in self._cycles and key not in changed]
+        for late in (
+            self._late.get(namespace, set()) for namespace in {fact.namespace for fact in changed.values()}
+        ):
+            self._unsearched.update(dict.fromkeys(sorted(late)))
+        self._unsearched.update(dict.fromkeys(gone))
 
-    def _cycle_through(self, key: WorkloadKey) -> tuple[WorkloadKey, ...]:
-        """Workloads that wait for one another, each for the next and the last for this one, which is the first."""
-        if key not in self._places:
-            return ()
+    def _note_late(self, key: WorkloadKey, fact: WorkloadFact | PodFact) -> None:
+        late, order = self._late.setdefault(fact.namespace, set()), self._order(key)
+        others = (self._objects.get(place) for place in _places_of(key, fact))
+        late.update(each for each in others if each in self._successors and self._order(each) > order)
+        place = self._places.get(key)
+        if place is not None and any(self._order(each) < order for each in self._successors_of.of(place)):
+            late.add(key)
+
+    def _search(self) -> set[WorkloadKey]:
+        """Look for cycles, as many steps as a turn has. Returns workloads that are part of another one than before."""
+        found = set[WorkloadKey]()
+        left = _STEPS
+        while self._unsearched and left > 0:
+            key = next(iter(self._unsearched))
+            cycle, steps = self._cycle_through(key, left)
+            if steps > left and left < _STEPS:
+                break  # the next turn has more steps for it
+            left -= steps
+            del self._unsearched[key]
+            before = self._cycles.get(key, ())
+            if set(cycle) != set(before):
+                for each in before:
+                    if self._cycles.get(each) is before:
+                        del self._cycles[each]
+                self._cycles.update(dict.fromkeys(cycle, cycle))
+                found.update(before, cycle)
+        return found
+
+    def _cycle_through(self, key: WorkloadKey, most: int) -> tuple[tuple[WorkloadKey, ...], int]:
+        """Workloads that wait for one another, each for the next and the last for this one, which is the first, and the
+        steps that were taken; empty: there is no cycle, or more than ``most`` steps would be needed."""
         before: dict[WorkloadKey, WorkloadKey] = {}
-        found = [key]
-        while found and len(before) < _SEARCHED:
+        found, steps = [key], 0
+        while found and steps <= most:
             each = found.pop()
             for other in self._waiting_before(each):
+                steps += 1
                 if other == key:
                     path = [each]
                     while path[-1] != key:
                         path.append(before[path[-1]])
-                    return tuple(reversed(path))
+                    return tuple(reversed(path)), steps
                 if other not in before:
                     before[other] = each
                     found.append(other)
-        return ()
+        return (), max(1, steps)
 
     def _waiting_before(self, key: WorkloadKey) -> Iterable[WorkloadKey]:
         """Workloads that this one waits for and that come after others themselves."""

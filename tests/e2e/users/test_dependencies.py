@@ -71,7 +71,7 @@ def test_work_starts_when_what_it_comes_after_has_ended_as_it_wants(
     sandbox.wait_running("much-later", 1)
 
 
-def test_a_cycle_is_refused_or_said_by_the_last_of_it(sandbox: Sandbox) -> None:
+def test_a_cycle_is_refused_or_said_by_its_members(sandbox: Sandbox) -> None:
     sandbox.add_nodes(1)
     sandbox.add_queue()
     sandbox.add(after(batch_job(sandbox, "first", 1), "pod/last, job/refused"))

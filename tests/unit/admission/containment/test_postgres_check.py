@@ -56,3 +56,18 @@ async def test_a_pool_on_a_server_that_is_down_says_so_when_it_is_asked() -> Non
     away = Database.open("postgresql://nobody@/nothing?host=/nowhere")
     assert "cannot do this now" in str(await PostgresCheck(away)())
     await away.close()
+
+
+async def test_who_asks_anew_takes_nothing_from_who_waits() -> None:
+    hanging: Any = Hanging()
+    check = PostgresCheck(hanging)
+
+    async def again() -> str | None:
+        await check()
+        return await check()
+
+    async with asyncio.timeout(LIMIT):
+        asking = asyncio.gather(again(), check(), again())
+        await asyncio.sleep(0)
+        hanging.answer.set()
+        assert all("it was away" in str(each) for each in await asking)

@@ -54,7 +54,7 @@ def test_nothing_is_admitted_here_and_below_until_the_day_in_the_reason() -> Non
     [reason] = plan.reasons.values()
     assert reason.code is ReasonCode.BUDGET_SPENT
     assert reason.message == (
-        f"queue a has used up its budget of 1000 hours of {GPU} for this month (at top); the next one begins on "
+        f"queue top, above a, has used up its budget of 1000 hours of {GPU} for this month; the next one begins on "
         "2026-12-01"
     )
 

@@ -10,6 +10,8 @@ import pytest
 from admission import cycle
 from admission.facts.pods import Conduct, PodPhase
 from admission.facts.workloads import WorkloadFact
+from admission.world import dependencies
+from admission.world.dependencies import DependencyIndex
 from admission.world.world import World
 from queues import kind_names
 from queues.admissions import AdmissionState
@@ -245,15 +247,12 @@ def test_what_cannot_be_meant_is_said_and_it_waits(after: str, message: str) -> 
     assert waits(known) == ("", "")
 
 
-def test_the_last_of_a_cycle_names_it_and_the_others_wait() -> None:
+def test_each_of_a_cycle_names_it() -> None:
     known = world([TEAM, named("a", "job/b"), named("b", "job/c")])
     see(known, named("c", "job/a", created=NOW + 60))
     ask(known)
     keys = [named(name).key for name in "abc"]
-    assert [waits(known, key)[0] for key in keys] == [
-        *("WaitsForDependency", "WaitsForDependency"),
-        "DependencyCycle",
-    ]
+    assert [waits(known, key)[0] for key in keys] == ["DependencyCycle"] * 3
     assert waits(known, keys[2])[1] == (
         "it is to come after itself: job/c, job/a and job/b, each after the next and the last after the first. Take "
         "one of them out of the annotation muster.dev/after of the one before"
@@ -261,7 +260,34 @@ def test_the_last_of_a_cycle_names_it_and_the_others_wait() -> None:
     see(known, named("a"))
     assert [waits(known, key)[0] for key in keys] == ["", "WaitsForDependency", "WaitsForDependency"]
     see(known, named("a", "job/b"))
-    assert waits(known, keys[2])[0] == "DependencyCycle", "whichever object closes it"
+    assert [waits(known, key)[0] for key in keys] == ["DependencyCycle"] * 3, "whichever object closes it"
+    see(known, gone(named("b", "job/c")))
+    ask(known)
+    assert [waits(known, keys[0])[0], waits(known, keys[2])[0]] == ["DependencyMissing", "WaitsForDependency"]
+
+
+def test_cycles_are_looked_for_by_few_steps_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much work of one namespace comes after however much other work of it."""
+    steps = []
+    waiting_before = DependencyIndex._waiting_before
+    monkeypatch.setattr(
+        DependencyIndex, "_waiting_before", lambda index, key: steps.append(key) or waiting_before(index, key)
+    )
+    monkeypatch.setattr(dependencies, "_STEPS", 20)
+    row = [
+        named(f"j{number}", ",".join(f"job/j{number + each}" for each in (-2, -1)), created=NOW + number)
+        for number in range(2, 100)
+    ]
+    known = world([TEAM, named("j0"), named("j1"), *row])
+    ask(known)
+    assert not steps, "nobody waits for what came later"
+
+    see(known, named("j1", "job/j99", created=NOW + 1))
+    ask(known)
+    assert len(steps) < 50
+    see(known, named("x", "job/y"), named("y", "job/x"))
+    ask(known)
+    assert waits(known, named("x").key)[0] == "DependencyCycle", "what takes too long keeps no other one back"
 
 
 def test_a_long_row_of_work_is_no_cycle() -> None:
