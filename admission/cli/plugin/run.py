@@ -68,12 +68,23 @@ class Submission:
         return self.time and self.time * -(-(self.array or 1) // self.at_a_time)
 
 
+class _ArraySize(click.IntRange):
+    """Pods of an array; Slurm's indexes, such as 0-199%20, are answered with what says the same."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Raises BadParameter: found, and expected."""
+        if isinstance(value, str) and not value.isdigit():
+            expected = "how many pods, such as 200 for 0-199; of 0-199%20 the 20 are --at-a-time 20"
+            self.fail(f"found {value[:60]!r}, expected {expected}.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command(short_help="Make a Job of equal pods.")
 @click.argument("name")
 @click.option("-i", "--image", required=True, help="Image of the only container.")
 @click.option("-r", "--replicas", type=click.IntRange(1), help="Pods [1].")
 @click.option("-m", "--min", "minimum", type=click.IntRange(1), help="Pods that must start together [all].")
-@click.option("--array", type=click.IntRange(1, 100_000), metavar="N", help="N pods that start one by one.")
+@click.option("--array", type=_ArraySize(1, 100_000), metavar="N", help="N pods that start one by one.")
 @click.option(
     "--at-a-time", type=click.IntRange(1), metavar="M", help="Of an array: pods that run at once [N]."
 )
