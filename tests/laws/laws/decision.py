@@ -239,6 +239,20 @@ def only_allowed_nodes(snapshot: Snapshot) -> None:
             assert not flavors or seat.flavor in flavors
 
 
+def _lacks_pods_of_its_minimum(snapshot: Snapshot, key: WorkloadKey) -> bool:
+    """Whether a gang that runs has fewer pods than have to start together."""
+    held = Counter(
+        seat.pod_set
+        for one in snapshot.admissions.values()
+        for number, seat in enumerate(one.seats)
+        if one.workload == key and number not in one.ended
+    )
+    gang = snapshot.pending[key]
+    return bool(held) and (
+        held.total() < gang.minimum or any(held[each.name] < each.minimum for each in gang.pod_sets)
+    )
+
+
 def stopped_queues_admit_nothing(snapshot: Snapshot) -> None:
     """No workload is admitted into a queue that is paused, closed, wrong, unknown or not a leaf, or that its namespace
     may not use, here or above. Where a budget is used up only pods of running gangs are replaced."""
@@ -256,9 +270,8 @@ def stopped_queues_admit_nothing(snapshot: Snapshot) -> None:
             assert not each.closed
             seated = {one.workload for one in snapshot.admissions.values()}
             seated |= {one.workload for one in snapshot.unbooked}
-            if each.spent is not None:
-                assert admit.workload in seated
-                assert not admit.elastic
+            if each.spent is not None and admit.workload not in {one.workload for one in snapshot.unbooked}:
+                assert _lacks_pods_of_its_minimum(snapshot, admit.workload)
             if each.hold is not None:
                 assert admit.workload in seated or snapshot.pending[admit.workload].was_admitted
             labels = snapshot.namespaces.get(admit.namespace, {})
