@@ -13,8 +13,10 @@ from admission.workloads.kinds import object_ref
 from admission.workloads.kinds.gang_words import UNSCHEDULABLE, WAITS_FOR_RESOURCES
 from admission.world.hypernodes import problems_of
 from admission.world.world import World
-from queues.api.api_resources import FLAVORS, HYPERNODES, TOPOLOGIES, ApiResource, ObjectRef
+from queues.api.api_resources import FLAVORS, HYPERNODES, QUEUES, TOPOLOGIES, ApiResource, ObjectRef
 from queues.plan import Admit, Evict, Reason
+from queues.quota.budgets import NO_HOURS, WARNED_AT, hours_text, hundredths
+from queues.quota.budgets import SECONDS as HOUR
 from queues.reason_codes import NEVER, OF_DEPENDENCIES, ReasonCode
 from queues.text_format import counted, rfc3339, span
 from queues.workload import AdmissionId, WorkloadKey
@@ -25,7 +27,9 @@ WAIT: Final = "Wait"
 EXPECTED_START: Final = "ExpectedStart"
 #: Reason of events that say that a label or annotation has a value that cannot be read.
 IGNORED_VALUE: Final = "IgnoredValue"
-#: Action of events that say that a workload will be ended.
+#: Reason of events that say that a budget of a queue is nearly used up.
+BUDGET_NEARLY_SPENT: Final = "BudgetNearlySpent"
+#: Action of events that say that a workload will be ended, or a budget used up.
 WARN: Final = "Warn"
 
 
@@ -168,6 +172,48 @@ class IgnoredValueEvents:
             for sentence in state.ignored
             if sentence not in before
         ]
+
+
+class BudgetEvents:
+    """Events about budgets of queues that are nearly used up: one in a month for each resource of a queue. Remembers
+    for one term which ones were written."""
+
+    def __init__(self) -> None:
+        #: By uid of the queue, resource and second at which the month begins. None before the first look.
+        self._told: set[tuple[str, str, int]] | None = None
+
+    def new(self, world: World, now: int) -> Iterator[EventNote]:
+        """Of budgets that have become nearly used up.
+
+        What was so an hour before the first look has its event from an earlier leader. The API server keeps events for
+        an hour, and refuses another one of the same name.
+        """
+        use, told = world.budgets.use, set() if self._told is None else self._told
+        earlier = now - HOUR if self._told is None else None
+        self._told = told
+        if use is None or not use.period.includes(now):
+            return
+        for name, hours in use.hours.items():
+            fact = world.queues.get(name)
+            if fact is None or (budget := fact.queue.budget) is None:
+                continue
+            for resource in budget.hours:
+                amount, used = budget.amount(resource), hours.get(resource, NO_HOURS)
+                key = fact.uid, resource, use.period.begins
+                if key in told or hundredths(used.until(now), amount) < WARNED_AT:
+                    continue
+                told.add(key)
+                if earlier is None or hundredths(used.until(earlier), amount) < WARNED_AT:
+                    whole = f"{hours_text(resource, amount)} hours of {resource}"
+                    yield EventNote(
+                        ref=ObjectRef(resource=QUEUES, name=name, uid=fact.uid),
+                        reason=BUDGET_NEARLY_SPENT,
+                        message=f"{WARNED_AT} % of {whole} until {rfc3339(use.period.ends)} are used",
+                        action=WARN,
+                        warning=True,
+                        always=True,
+                        once=(use.period.begins, crc32(resource.encode())),
+                    )
 
 
 def unschedulable_event(status: WorkloadStatus) -> EventNote | None:

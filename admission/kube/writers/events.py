@@ -194,15 +194,16 @@ async def _create(client: Client, body: Document, check_lease: Callable[[], None
 def event(note: EventNote, at: int, instance: str) -> Document:
     """A v1 Event: events.k8s.io/v1 allows no ``lastTimestamp``, by which many people and tools sort events.
 
-    ``at``: nanoseconds since the epoch. An event that is written once has its own moment, and so its own name: a leader
-    that does not know that an earlier one has written it is refused.
+    ``at``: nanoseconds since the epoch. An event that is written once has a name of its own: a leader that does not
+    know that an earlier one has written it is refused.
     """
-    if note.once is not None:
-        second, number = note.once
-        at = second * 10**9 + number % 10**9
+    named = at if note.once is None else note.once[0] * 10**9 + note.once[1] % 10**9
     seconds, rest = divmod(at, 10**9)
     return {
-        "metadata": {"name": f"{note.ref.name[:200]}.{at:x}", "namespace": note.ref.namespace or "default"},
+        "metadata": {
+            "name": f"{note.ref.name[:200]}.{named:x}",
+            "namespace": note.ref.namespace or "default",
+        },
         "eventTime": rfc3339(seconds).replace("Z", f".{rest // 1000:06d}Z"),
         "firstTimestamp": rfc3339(seconds),
         "lastTimestamp": rfc3339(seconds),

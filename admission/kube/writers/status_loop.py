@@ -13,6 +13,7 @@ from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import StatusWriter
 from admission.reconcile.closure_status import closure_statuses
 from admission.reconcile.events import (
+    BudgetEvents,
     IgnoredValueEvents,
     ObjectEvents,
     acted_events,
@@ -61,6 +62,7 @@ class StatusLoop:
         self._queue_statuses = QueueStatuses(statuses.world)
         self._object_events = ObjectEvents()
         self._ignored_values = IgnoredValueEvents()
+        self._budget_events = BudgetEvents()
         self._busy = busy
         self._dirty_workloads: set[WorkloadKey] = set()
         self._dirty_queues = True
@@ -92,6 +94,8 @@ class StatusLoop:
                 self._events.tell(note)
             self._statuses.starts.forget(admit.workload for _, admit in applied.admitted)
         self._tell_of_objects_of_administrators()
+        for note in self._budget_events.new(self._world, report.now):
+            self._events.tell(note)
         if dirty or applied is not None:
             self._dirty_workloads.update(dirty)
             self._dirty_queues = True
