@@ -1,7 +1,6 @@
 """Forms of an answer, spelled as kubectl spells them: ``-o``, ``--no-headers`` and ``--watch``."""
 
 import io
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -26,8 +25,6 @@ _Print = Callable[[], Any]
 _WORDS: Final = ("table", "wide", "json", "yaml", "name")
 #: Of kubectl; here jq does the same.
 _OF_KUBECTL: Final = ("jsonpath", "custom-columns", "go-template")
-#: A dot that parts two fields: one of a name is written ``\\.``.
-_DOT: Final = re.compile(r"(?<!\\)\.")
 #: Seconds between two answers of ``--watch``.
 _EVERY: Final = 2.0
 #: Clears a terminal, what has scrolled away not included, and goes to its first line.
@@ -141,27 +138,11 @@ class _Form(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Raises BadParameter: no such form."""
-        kind, equals, argument = str(value).partition("=")
+        kind, equals, _ = str(value).partition("=")
         if equals or kind not in self.choices:
-            hint = f". Use -o json | jq -r '{_in_jq(kind, argument)}'" if kind in _OF_KUBECTL else ""
+            hint = f". Instead of {kind} there is -o json | jq -r FILTER" if kind in _OF_KUBECTL else ""
             self.fail(f"found {value!r}, expected one of {', '.join(self.choices)}{hint}", param, ctx)
         return kind
-
-
-def _in_jq(kind: str, argument: str) -> str:
-    """A filter of jq that says what a form of kubectl's says, as far as it is made of paths."""
-    if kind == "custom-columns":
-        paths = [_path_in_jq(part.partition(":")[2]) for part in argument.split(",")]
-        return f".items[] | [{', '.join(paths)}] | @tsv"
-    paths = re.findall(r"{([.\[][^{}]*)}", argument)
-    return " , ".join(map(_path_in_jq, paths)) or "."
-
-
-def _path_in_jq(path: str) -> str:
-    """``.asks.nvidia\\.com/gpu`` is ``.asks["nvidia.com/gpu"]``."""
-    fields = [field.replace("\\.", ".") for field in _DOT.split(path.replace("[*]", "[]")) if field]
-    plain = re.compile(r"\w+(\[\d*\])*")
-    return "".join(f".{field}" if plain.fullmatch(field) else f'["{field}"]' for field in fields) or "."
 
 
 def output(command: Command) -> Command:

@@ -155,6 +155,12 @@ def _refused(status: int, document: Any, method: str, tried: str) -> Refused:
     return kind(status=status, tried=tried, found=found, hint=hint, lacks=lacks)
 
 
+def delete_this(route: Route, path: str, uid: str, *, tried: str, **options: Any) -> None:
+    """Delete this very object: not one of its name that was made again meanwhile. Raises CommandFailed, Refused."""
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, **options}
+    send(route, "DELETE", path, body, tried=tried)
+
+
 def path_of(resource: ApiResource, namespace: str | None, name: str | None = None) -> str:
     """Where an object, or all of a kind, is. Raises CommandFailed for a name that no object can have."""
     try:

@@ -215,7 +215,7 @@ def over_time(
         body=body,
         choices=_choices(queue, span, resource, queues, resources),
         charts=charts,
-        mean=_mean_use(top, short, _lengths(body)),
+        mean=_mean_use(top, short, slot_seconds(body)),
     )
 
 
@@ -231,7 +231,7 @@ def _minutes(seconds: Sequence[int | None]) -> list[float | None]:
     return [None if each is None else round(each / 60, 2) for each in seconds]
 
 
-def _lengths(body: TimeSeriesList) -> list[float]:
+def slot_seconds(body: TimeSeriesList) -> list[float]:
     """Seconds of each slot: the last one is over when the period is."""
     begins = [datetime.fromisoformat(slot).timestamp() for slot in body.slots]
     ends = [*begins[1:], datetime.fromisoformat(body.to).timestamp()]

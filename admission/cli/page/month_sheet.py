@@ -3,11 +3,11 @@
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
+from admission.cli.page.charts import slot_seconds
 from admission.cli.page.layout import bar, link, render
 from admission.cli.plugin.usage import OTHERS, column_of, hours_of, in_order, unit, unit_size, usage_csv
 from queues.quota.queue import ROOT
@@ -48,8 +48,7 @@ class MonthChoice(NamedTuple):
 
 def idle_guarantees(body: TimeSeriesList) -> dict[str, float]:
     """Hours of the guarantee that each queue has now and did not use."""
-    times = [datetime.fromisoformat(time).timestamp() for time in (*body.slots, body.to)]
-    hours = [(ends - begins) / 3600 / unit_size(body.resource) for begins, ends in pairwise(times)]
+    hours = [seconds / 3600 / unit_size(body.resource) for seconds in slot_seconds(body)]
     return {
         each.queue: sum(
             max(0.0, each.guarantee - used) * long for used, long in zip(each.used, hours, strict=True)

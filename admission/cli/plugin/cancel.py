@@ -2,7 +2,7 @@
 
 import click
 
-from admission.cli.access.objects import Refused, send
+from admission.cli.access.objects import Refused, delete_this
 from admission.cli.access.requests import Route
 from admission.cli.access.workload_objects import find_workloads, labelled_workloads, workloads_of_user
 from admission.cli.command_line import complain
@@ -40,15 +40,9 @@ def cancel(
         confirm(f"Cancel these {len(found)} workloads of namespace {here}?", yes=yes)
     code = 0
     for each in found:
-        # Not one of the same name that was made meanwhile.
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "propagationPolicy": "Background",
-            "preconditions": {"uid": each.document["metadata"]["uid"]},
-        }
         try:
-            send(route, "DELETE", each.path, options, tried=f"Cancelling {each}")
+            uid, tried = each.document["metadata"]["uid"], f"Cancelling {each}"
+            delete_this(route, each.path, uid, tried=tried, propagationPolicy="Background")
         except Refused as error:
             complain(str(error))
             code = 1

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from admission.cli.access.kubectl import call_kubectl
 from admission.cli.access.object_forms import ShellPod
-from admission.cli.access.objects import ObjectNotFound, Refused, path_of, read, send
+from admission.cli.access.objects import ObjectNotFound, Refused, delete_this, path_of, read, send
 from admission.cli.access.requests import Route
 from admission.cli.command_line import CommandFailed
 from admission.cli.rendering.terminal import warn
@@ -125,9 +125,8 @@ def _exit_code(shell: Shell, of_kubectl: int) -> int:
 
 
 def _delete(shell: Shell) -> None:
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": shell.uid}}
     with suppress(ObjectNotFound):
-        send(shell.route, "DELETE", shell.path, options, tried=f"Deleting {shell}")
+        delete_this(shell.route, shell.path, shell.uid, tried=f"Deleting {shell}")
         warn(f"{shell} is deleted")
 
 

@@ -5,7 +5,7 @@ from typing import Final, Literal, NamedTuple
 
 import click
 
-from admission.cli.access.objects import Refused, ask_for_action, path_of, send
+from admission.cli.access.objects import Refused, ask_for_action, delete_this, path_of, send
 from admission.cli.access.queue_objects import (
     QueueObject,
     change_queue,
@@ -187,7 +187,7 @@ def delete(names: tuple[str, ...], yes: bool, route: Route) -> None:
     work = {each.name: text for each in found if (text := _work(each, shown.get(each.name)))}
     if work and not yes:  # what would be refused is refused before anything is asked
         for each in found:
-            _delete(route, each, dry_run=True)
+            _delete(route, each, dryRun=["All"])
     for name, text in work.items():
         say(f"queue {name} has {text}", err=True)
     if work:
@@ -201,15 +201,9 @@ def delete(names: tuple[str, ...], yes: bool, route: Route) -> None:
         say(f"queue {each.name} deleted")
 
 
-def _delete(route: Route, queue: QueueObject, *, dry_run: bool = False) -> None:
-    """Delete this very queue: not one that was made again meanwhile. Raises CommandFailed."""
-    options = {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "preconditions": {"uid": queue.document["metadata"]["uid"]},
-        **({"dryRun": ["All"]} if dry_run else {}),
-    }
-    send(route, "DELETE", path_of(QUEUES, None, queue.name), options, tried=f"Deletion of queue {queue.name}")
+def _delete(route: Route, queue: QueueObject, **options: object) -> None:
+    path, uid = path_of(QUEUES, None, queue.name), queue.document["metadata"]["uid"]
+    delete_this(route, path, uid, tried=f"Deletion of queue {queue.name}", **options)
 
 
 def _work_above(route: Route, parent: str, name: str) -> str:
