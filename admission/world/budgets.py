@@ -23,7 +23,7 @@ from queues.workload import NO_FLAVOR, AdmissionId, QueueName
 
 
 class QueueBudgets:
-    """Part of the world. Empty, and no work, as long as no queue has a budget."""
+    """Part of the world. As long as no queue has a budget, ``use`` is None, and nothing is asked of it."""
 
     def __init__(self, queues: Callable[[], Mapping[QueueName, Queue]], zone: tzinfo = UTC) -> None:
         """``queues``: those that there are, and removed ones that hold something. ``zone``: of the calendar months."""
@@ -76,8 +76,7 @@ class QueueBudgets:
 
     def post(self, changed: Iterable[Admission], known: Mapping[AdmissionId, Admission], at: int) -> None:
         """A plan of that second opened or changed admissions; ``known`` are they as they were before."""
-        if self.use is None:
-            return
+        assert self.use is not None, "a queue has a budget"
         queues, resources = self._queues(), frozenset[str]().union(*self._read_for.values())
         hours = {name: dict(each) for name, each in self.use.hours.items()}
         for admission, amounts in posted_amounts(changed, known):
@@ -92,12 +91,12 @@ class QueueBudgets:
 
     def spent(self, now: int) -> dict[QueueName, SpentBudget]:
         """Budgets that are used up now, and hold."""
-        return {} if self.use is None else self.use.spent(self._budgets(), now)
+        assert self.use is not None, "a queue has a budget"
+        return self.use.spent(self._budgets(), now)
 
     def until(self, now: int) -> int | None:
         """The next second at which ``spent`` is another one though nothing is posted; None if never."""
-        if self.use is None:
-            return None
+        assert self.use is not None, "a queue has a budget"
         return min([self.use.period.ends, *(at for *_, at in self.use.used_up(self._budgets()) if at > now)])
 
     def _budgets(self) -> dict[QueueName, HoursBudget | None]:
