@@ -55,6 +55,8 @@ class TurnPlan:
     stages: Mapping[AdmissionId, StageTimes] = field(default_factory=dict)
     #: Device-seconds of work that evictions cost, for the decision log.
     lost: Mapping[AdmissionId, int] = field(default_factory=dict)
+    #: Admissions that it frees because their Volcano Jobs were suspended, for the decision log.
+    suspended: Collection[AdmissionId] = ()
 
     def changes_ledger(self) -> bool:
         """True if there is anything to commit."""
@@ -257,7 +259,8 @@ def _decisions(
     lines += map(_together, evictions.values())
     for free in plan.frees:
         if free.closes:
-            lines.append(_line("free", admissions[free.admission], "ended", free.admission))
+            ended: ledger.DecisionCode = "suspended" if free.admission in turn.suspended else "ended"
+            lines.append(_line("free", admissions[free.admission], ended, free.admission))
     for id_, adopt in zip(adopted.accepted.values(), plan.adopts, strict=True):
         lines.append(_line("adopt", adopt.admit, "running", admission=id_))
     gangs: dict[tuple[Any, ...], list[ledger.Decision]] = {}

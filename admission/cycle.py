@@ -256,6 +256,11 @@ class Cycle:
             users=self._users(plan),
             lost={each.admission: lost_work(admissions[each.admission], snapshot) for each in plan.evicts},
             stages=self.stages.of(plan, admissions, self.world.states, self._clock()),
+            suspended=[
+                each.admission
+                for each in plan.frees
+                if self.world.is_suspended(admissions[each.admission].workload)
+            ],
         )
 
     async def _follow(self, applied: Applied, turn: TurnPlan, snapshot: Snapshot) -> None:

@@ -620,6 +620,11 @@ class World:
             return state_beside(inputs, defect_of(error))
         return None if state is None else self.aside.state_of(inputs, state)
 
+    def is_suspended(self, key: WorkloadKey) -> bool:
+        """Whether a workload is a Volcano Job that was stopped, and may be resumed."""
+        job = self.volcano_jobs.stored.get(key.uid)
+        return job is not None and job.phase in (Phase.ABORTING, Phase.ABORTED)
+
     def endless_reason(self, key: WorkloadKey, seconds: float, now: int) -> Reason:
         """The reason of a workload that a decision of so many seconds did not get done with."""
         return endless_reason(self._inputs(key, now, {}), seconds, now)

@@ -451,7 +451,8 @@ class EventBody(Body, frozen=True, kw_only=True):
     beneficiary: str | None
     #: The numbers that the decision used.
     numbers: Facts
-    #: Of ``free``: evicted, succeeded, failed or deleted; "": not known, or another decision.
+    #: Of ``free``: evicted, suspended, succeeded, failed or deleted; given back by a workload that went on; "": not
+    #: known, or another decision.
     result: str = ""
 
 

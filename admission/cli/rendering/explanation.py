@@ -38,7 +38,7 @@ from queues.read_api.bodies import (
     TakerBody,
     WaitingBody,
 )
-from queues.reason_codes import NEVER, with_advice
+from queues.reason_codes import NEVER, ReasonCode, with_advice
 from queues.text_format import counted, printable, short_duration
 
 if TYPE_CHECKING:
@@ -167,7 +167,9 @@ def _expected(one: ExplanationBody) -> list[tuple[str, str]]:
 def _times(one: ExplanationBody) -> list[tuple[str, str]]:
     """How long it waited and ran, and what it took; empty: it has not been admitted."""
     admissions, now = one.admissions, one.now
-    ended = [("Ended", f"{one.ended} ({age(one.ended, now)} ago)")] if one.ended else []
+    ended = (
+        [("Ended", f"{one.ended} ({age(one.ended, now)} ago)")] if one.ended and not is_suspended(one) else []
+    )
     if not admissions or not one.created:
         return ended
     first = min(held.opened for held in admissions)
@@ -177,7 +179,7 @@ def _times(one: ExplanationBody) -> list[tuple[str, str]]:
     used = ", ".join(f"{hours(each)} {short_resource(name)}-hours" for name, each in one.device_hours.items())
     return [
         ("Waited", short_duration(seconds_between(one.created, first)) + " until it was first admitted"),
-        ("Ran" if one.state == "finished" else "Held", ran),
+        ("Ran" if one.state == "finished" and not is_suspended(one) else "Held", ran),
         *ended,
         *([("Used", used)] if used else []),
         *([("Pods", ended_pods)] if (ended_pods := _ended_pods(one)) else []),
@@ -244,7 +246,9 @@ def state_text(one: ExplanationBody) -> str:
 
 def _end_state(one: ExplanationBody) -> str:
     if is_suspended(one):
-        return "suspended; it waits for its place again when it is resumed"
+        return (
+            f"suspended; `kubectl muster resume {one.kind}/{one.name} -n {one.namespace}` has it wait again"
+        )
     result = RESULTS.get(one.result)
     gone = "; its object is gone" if one.gone and one.result != "deleted" else ""
     return f"finished: {result}{gone}" if result else f"finished{gone}"
@@ -456,16 +460,17 @@ def is_suspended(one: ListedBody | ExplanationBody) -> bool:
 
 def _with_result(event: EventBody, one: ExplanationBody) -> EventBody:
     """A decision with how what it gave back had ended, in the words of ``kubectl muster events``."""
-    if event.what != "free" or event.admission is None:
+    if event.what != "free" or event.admission is None or event.code == "suspended":
         return event
     admissions = {held.id: held for held in one.admissions}
     held = admissions.get(event.admission)
     if held is not None and held.eviction:
-        return structs.replace(event, result="evicted")
-    is_last = event.admission == max(admissions, default=None)
-    if is_last and is_suspended(one):
-        return structs.replace(event, result="suspended")
-    return structs.replace(event, result=one.result) if is_last and one.result in RESULTS else event
+        result = "suspended" if held.eviction.code == ReasonCode.ON_HOLD else "evicted"
+    elif event.admission == max(admissions, default=None) and one.state == "finished":
+        result = "suspended" if is_suspended(one) else one.result if one.result in RESULTS else ""
+    else:
+        result = "suspended" if one.state == "suspended" else "given back"
+    return structs.replace(event, result=result)
 
 
 def _why(what: str, admission: int | None, event: EventBody | None, one: ExplanationBody) -> str:

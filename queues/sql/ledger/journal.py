@@ -30,7 +30,7 @@ from queues.sql.statements import (
 from queues.sql.tables import STAGE_COLUMNS, admissions, decisions, job_states, postings, reasons
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
-DecisionCode = ReasonCode | Literal["gang", "elastic", "running", "ended"]
+DecisionCode = ReasonCode | Literal["gang", "elastic", "running", "ended", "suspended"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
-from sqlalchemy import and_, func, literal, select, union_all
+from sqlalchemy import and_, func, literal, or_, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.read_api import bodies
+from queues.reason_codes import ReasonCode
 from queues.sql.read.pending import may_see
 from queues.sql.read.rows import Seen
 from queues.sql.read.world import event_fields
@@ -69,12 +70,15 @@ async def workload_decisions(
 
 
 EVICTED: Final = "evicted"
+SUSPENDED: Final = "suspended"
+#: The workload waits again, or goes on without these seats.
+GIVEN_BACK: Final = "given back"
 _ENDS: Final = frozenset({Result.SUCCEEDED, Result.FAILED, Result.DELETED})
 _CLOSED: Final = UnnestRows(kind=TEXT, uid=TEXT, admission=NUMBER, decision=NUMBER)
 
 
 def _results_asked() -> Any:
-    """Of each closed admission why it was closed, whether a later one followed, and how its workload ended."""
+    """Of each closed admission why it was closed, whether its workload went on, and how it ended."""
     cause = (
         select(func.max(closed_admissions.c.cause_code))
         .where(closed_admissions.c.id == _CLOSED.c.admission)
@@ -86,6 +90,7 @@ def _results_asked() -> Any:
             for table in (admissions, closed_admissions)
         )
     )
+    waits = select(literal(1)).where(same(workloads, _CLOSED), ~workloads.c.finished)
     there = select(workloads.c.result).where(same(workloads, _CLOSED)).scalar_subquery()
     gone = (
         select(ended_workloads.c.result)
@@ -97,7 +102,7 @@ def _results_asked() -> Any:
     return select(
         _CLOSED.c.decision,
         cause.label("cause"),
-        later.exists().label("goes_on"),
+        or_(later.exists(), waits.exists()).label("goes_on"),
         func.coalesce(there, gone, "").label("result"),
     ).select_from(_CLOSED.table)
 
@@ -110,14 +115,16 @@ async def _results(tx: AsyncConnection, rows: Collection[Any]) -> dict[int, str]
     closed = [
         (row.workload_kind, row.workload_uid, row.admission, row.id)
         for row in rows
-        if row.kind == "free" and row.admission is not None
+        if row.kind == "free" and row.admission is not None and row.code != SUSPENDED
     ]
     if not closed:
         return {}
     found = {}
     for row in await tx.execute(_RESULTS, _CLOSED.rows(closed)):
         if row.cause is not None:
-            found[row.decision] = EVICTED
-        elif not row.goes_on and row.result in _ENDS:
+            found[row.decision] = SUSPENDED if row.cause == ReasonCode.ON_HOLD else EVICTED
+        elif row.goes_on:
+            found[row.decision] = GIVEN_BACK
+        elif row.result in _ENDS:
             found[row.decision] = str(row.result)
     return found

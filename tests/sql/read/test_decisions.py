@@ -87,7 +87,9 @@ async def test_the_newest_are_told_of_a_queue_a_namespace_and_what_may_be_seen(m
 async def test_what_gave_its_seats_back_is_told_with_how_it_ended(muster: Database) -> None:
     harness = await begin(muster)
 
-    async def free(name: str, result: str) -> str:
+    async def free(
+        name: str, result: str, code: ledger.DecisionCode = "ended", *, finished: bool = True
+    ) -> str:
         """Admit, end and free once; what the last decision says."""
         (admission,) = (await harness.admit(gang(name, "a", "n1", takes=1))).accepted.values()
         await harness.free(admission, 0)
@@ -97,12 +99,16 @@ async def test_what_gave_its_seats_back_is_told_with_how_it_ended(muster: Databa
             namespace="ns",
             name=name,
             queue=QueueName("a"),
-            code="ended",
+            code=code,
             admission=admission,
         )
         async with harness.entered() as (tx, entry):
             await ledger.record_decisions(tx, entry, [line])
-            await tx.execute(update(workloads).where(workloads.c.uid == key(name).uid).values(result=result))
+            await tx.execute(
+                update(workloads)
+                .where(workloads.c.uid == key(name).uid)
+                .values(result=result, finished=finished)
+            )
         found, _ = await ask(muster)
         return found[-1].result
 
@@ -110,9 +116,15 @@ async def test_what_gave_its_seats_back_is_told_with_how_it_ended(muster: Databa
     assert await free("j2", "") == "", "nobody knows"
     assert await free("j1", "succeeded") == "succeeded"
     found, _ = await ask(muster)
-    assert [one.result for one in found] == ["", "", "succeeded"], "the first was not the end of j1"
+    assert [one.result for one in found] == ["given back", "", "succeeded"], "the first was not the end of j1"
+    assert await free("j3", "", finished=False) == "given back", "it waits again"
+    assert await free("j3", "deleted", "suspended") == "", "its code says it"
 
     async with muster.transaction() as tx:
         await tx.execute(update(closed_admissions).values(cause_code="Preempted"))
     found, _ = await ask(muster)
-    assert {one.result for one in found} == {"evicted"}
+    assert [one.result for one in found] == ["evicted"] * 4 + [""]
+    async with muster.transaction() as tx:
+        await tx.execute(update(closed_admissions).values(cause_code="OnHold"))
+    found, _ = await ask(muster)
+    assert {one.result for one in found} == {"suspended", ""}

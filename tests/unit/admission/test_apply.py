@@ -16,6 +16,7 @@ from admission.facts.workloads import WorkloadFact
 from admission.failpoints import armed
 from admission.figures.gang_waits import GangWait
 from admission.turn_report import Stage, TurnReport
+from admission.volcano_jobs.state import JobState, Phase
 from queues import kind_names
 from queues.admissions import Admission, Seat
 from queues.errors import DatabaseTooSlow, DataRefused, Fenced
@@ -127,6 +128,16 @@ async def test_what_makes_room_is_decided_before_who_gets_it(ring: Ring) -> None
     await ring.turn()
     kinds = await ring.one("SELECT string_agg(kind || ' ' || name, ', ' ORDER BY id) FROM decisions")
     assert kinds == "admit first, free first, admit second"
+
+
+async def test_the_log_of_decisions_keeps_that_seats_were_given_back_by_a_suspension(ring: Ring) -> None:
+    await ring.begin(*QUEUES, node("n1"), volcano_job(4))
+    await ring.turn()
+    ring.cycle.world.volcano_jobs.stored[VOLCANO.uid] = JobState(uid=VOLCANO.uid, phase=Phase.ABORTED)
+    await ring.turn(volcano_job(4, finished=True, phase="Aborted"))
+    await ring.turn()
+    kinds = await ring.one("SELECT string_agg(kind || ' ' || code, ', ' ORDER BY id) FROM decisions")
+    assert kinds == "admit gang, free suspended"
 
 
 async def test_the_log_of_decisions_tells_one_gang_however_many_parts_it_has(ring: Ring) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 
 from admission.cli.output import Output
-from admission.cli.rendering.explanation import is_suspended, story_of, workload_text
+from admission.cli.rendering.explanation import facts_of, is_suspended, story_of, workload_text
 from queues.read_api import bodies
 from tests.fakes.read_api.fake_lists import ENDED
 
@@ -41,9 +41,9 @@ def test_admissions_after_one_another_are_added_up() -> None:
 
 def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -> None:
     stopped = msgspec.structs.replace(ENDED, result="", gone=False)
-    assert "State     suspended; it waits for its place again when it is resumed\n" in workload_text(
-        stopped, Output()
-    )
+    again = f"`kubectl muster resume {stopped.kind}/{stopped.name} -n {stopped.namespace}` has it wait again"
+    assert f"State     suspended; {again}\n" in workload_text(stopped, Output())
+    assert not {"Ended", "Ran"} & {title for title, _ in facts_of(stopped)}
     event = bodies.EventBody(
         at="2026-11-21T09:10:00Z",
         what="free",
@@ -56,6 +56,10 @@ def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -
     replace = msgspec.structs.replace
     assert "suspended: 1 seat" in workload_text(replace(stopped, history=(event,)), Output())
     assert "failed: 1 seat" in workload_text(replace(stopped, result="failed", history=(event,)), Output())
+    was_stopped = replace(event, code="suspended")
+    waits = replace(stopped, state="pending", history=(was_stopped,))
+    assert "suspended: 1 seat" in workload_text(waits, Output()), "also after it was resumed"
+    assert "given back: 1 seat" in workload_text(replace(waits, history=(event,)), Output())
     assert is_suspended(stopped)
     assert is_suspended(replace(stopped, state="suspended"))
     assert not is_suspended(replace(stopped, gone=True))
