@@ -20,6 +20,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
+from admission.web.queue_standing import Standings, account_of
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from queues.api.model import seconds_of
 from queues.api.names import SCHEDULING_VOLCANO
@@ -41,7 +42,7 @@ from queues.reason_codes import ReasonCode, did_you_mean
 from queues.resources import amount, show
 from queues.sql.read.rows import AccountLine, QueueLine, QueueOrder
 from queues.text_format import rfc3339
-from queues.workload import FlavorName, QueueName
+from queues.workload import QueueName
 
 Item = TypeVar("Item", bound=bodies.LineBody)
 N = TypeVar("N", bound=str)
@@ -115,9 +116,17 @@ def tree(
         parent = by_name[name].parent
         if parent in counts and not by_name[name].broken:
             counts[parent] = tuple(map(sum, zip(counts[parent], counts[name], strict=True)))  # type: ignore[assignment]
+    standings = None if served is None else Standings.of(paths, budgets, served)
     return tuple(
         replace(
-            _queue(by_name[name], _state(paths[name], budgets), *counts[name], pasts.get(name), policy),
+            _queue(
+                by_name[name],
+                _state(paths[name], budgets),
+                *counts[name],
+                pasts.get(name),
+                policy,
+                standings if policy is not None else None,
+            ),
             budget=budgets.get(name),
             paused=any(above.paused for above in paths[name]),
             loans=tuple(loans.get(name, ())),
@@ -207,10 +216,11 @@ def _queue(
     admitted: int,
     past: QueuePast | None,
     policy: bodies.QueuePolicyBody | None,
+    standings: Standings | None,
 ) -> bodies.QueueBody:
     state, message = said
     accounts = tuple(
-        _account(account, past, "" if policy is None else _standing(account, pending, policy.reclaim))
+        _account(account, past, "" if standings is None else standings.standing(line.name, account))
         for account in sorted(_all_accounts(line.accounts, past), key=account_of)
     )
     shares = [account.share for account in accounts if account.share is not None]
@@ -230,30 +240,6 @@ def _queue(
         access_limits=stated_access_limits(line.document.get("spec") or {}),
         policy=policy,
     )
-
-
-#: What a queue that uses less than it deserves, and has work that waits, gets back by ``reclaim``.
-_RECLAIMS: Final = {
-    "any": "it may take back what others borrow",
-    "lower-priority": "it takes back only from work of lower priority (reclaim: lower-priority)",
-    "never": "it takes nothing back (reclaim: never)",
-}
-
-
-def _standing(line: AccountLine, pending: int, reclaim: str) -> str:
-    """Whether a queue has its share of a resource, and what reclaim and the capability say of it. ``pending``:
-    workloads of its subtree that wait."""
-    full = "" if line.capability is None or line.counted < line.capability else "at its capability"
-    if line.deserved is None:
-        return full
-    lacks = line.deserved - line.used
-    if lacks < 0:
-        more = f"{show(line.resource, -lacks)} above its share, which others may take back"
-        return f"{more}; {full}" if full else more
-    if lacks == 0:
-        return full or "has its share"
-    less = f"{show(line.resource, lacks)} below its share"
-    return f"{less}; {_RECLAIMS.get(reclaim, reclaim)}" if pending else f"{less}; nothing waits"
 
 
 def _all_accounts(lines: Iterable[AccountLine], past: QueuePast | None) -> list[AccountLine]:
@@ -383,11 +369,6 @@ def _limit(line: AccountLine, asked: int) -> bodies.PathLimitBody:
 
 
 # -- past use --------------------------------------------------------------------------------------------------
-
-
-def account_of(line: AccountLine) -> Account:
-    """The account of the line."""
-    return Account(FlavorName(line.flavor), line.resource)
 
 
 def states_half_life(lines: Iterable[QueueLine]) -> bool:

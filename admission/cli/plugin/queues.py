@@ -17,6 +17,7 @@ from admission.cli.rendering.terminal import (
     TableColumn,
     age,
     branches,
+    filled,
     fits,
     item_table,
     rounded,
@@ -61,7 +62,8 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
 
     Numbers are those of the whole subtree. LOANS: what is lent to a queue (+) or by it (-), and for how long still;
     DESERVED is with it. Where past use counts (usageHalfLife), SHARE is of half of USED and half
-    of PAST-USE. With names: only these queues and what is below them. Of a resource that no queue has, zeros are shown.
+    of PAST-USE. Below is how the queues stand in which work waits.
+    With names: only these queues and what is below them. Of a resource that no queue has, zeros are shown.
     """
     body = ask(route, "queues", QueueList)
     chosen = below(body.items, names)
@@ -73,10 +75,13 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
         if any(_is_unread(queue) for queue in chosen):
             say("Past use is not known yet: the leader has not summed it up.", err=True)
         text = queue_table(chosen, output, resource=resource, now=body.now)
-        if not output.headers or fits(text, output.room):
+        if not output.headers or output.is_wide:
             return text
-        messages = (f"{queue.name}: {queue.message}\n" for queue in chosen if queue.message)
-        return overview_table(chosen, output, resource=resource) + "".join(messages)
+        is_whole = fits(text, output.room)
+        if not is_whole:
+            text = overview_table(chosen, output, resource=resource)
+        lines = (_sentence(queue, resource, with_message=not is_whole) for queue in chosen)
+        return text + "".join(filled(line, output.room, hanging="  ") for line in lines)
 
     return output.show(
         structs.replace(body, items=tuple(chosen)),
@@ -84,6 +89,13 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
         nothing="You may see no queue: RBAC lets you get none, or there is none yet.",
         name=lambda queue: f"queue/{queue.name}",
     )
+
+
+def _sentence(queue: QueueBody, resource: str | None, *, with_message: bool) -> str:
+    """What is to be known of a queue besides its numbers, and how it stands if work waits there; "": nothing is."""
+    standing = account_of(queue, resource or usual_resource([queue])).standing if queue.pending else ""
+    parts = [part for part in (queue.message if with_message else "", standing) if part]
+    return f"{queue.name}: {'; '.join(parts)}\n" if parts else ""
 
 
 def below(queues: Sequence[QueueBody], names: Iterable[str]) -> list[QueueBody]:
@@ -149,6 +161,7 @@ def queue_table(queues: Sequence[QueueBody], output: Output, *, resource: str | 
         TableColumn[_Row]("WAITING", first(lambda queue: queue.pending), right=True),
         TableColumn[_Row]("RUNNING", first(lambda queue: queue.admitted), right=True),
         TableColumn[_Row]("CHANGED-BY", first(lambda queue: queue.changed_by or None), wide=True),
+        TableColumn[_Row]("STANDING", lambda row: row.account.standing or None, wide=True),
         *([TableColumn[_Row]("LOANS", lent)] if lending else []),
         *(
             [TableColumn[_Row]("MESSAGE", first(lambda queue: queue.message))]

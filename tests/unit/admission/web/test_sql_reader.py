@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from admission.web.overview import counted_by, names_alike, policies, tree
 from queues.admissions import Seat
 from queues.api.names import SCHEDULING_VOLCANO
@@ -75,9 +77,56 @@ def test_a_queue_says_whether_it_has_its_share_and_what_reclaim_and_its_capabili
         "above": "1 above its share, which others may take back",
         "even": "has its share",
         "idle": "7 below its share; nothing waits",
-        "waits": "7 below its share; it may take back what others borrow",
+        "waits": "7 below its share; it may take back 1 that others borrow",
         "never": "7 below its share; it takes nothing back (reclaim: never)",
     }
+
+
+SPENT = bodies.BudgetBody(
+    when_spent="hold",
+    begins="",
+    ends="",
+    resources=(bodies.BudgetLineBody(resource=GPU, hours="1", used="2", percent=200),),
+)
+
+
+@pytest.mark.parametrize(
+    ("team", "others", "said"),
+    [
+        ({}, [line("b", accounts=used_of(5000, 40000))], "nobody borrows: the queues deserve 48 of 20"),
+        ({}, [line("b", accounts=used_of(5000, 8000))], "nobody borrows"),
+        ({}, [line("b", accounts=used_of(5000, None))], "it may take back 5 that others borrow"),
+        ({}, [line("b", accounts=used_of(50000, 8000))], "it may take back 7 that others borrow"),
+        ({"paused": True}, [], "nothing new is admitted: paused"),
+        ({"parent": "a", "pending": 0}, [line("a", closed=True), line("idle", "a")], "nothing waits"),
+        ({"parent": "a"}, [line("a", closed=True)], "nothing new is admitted: closed above it"),
+        (
+            {"pending": 0},
+            [line("x", "team", pending=2, paused=True), line("spent", "team", pending=1)],
+            "nothing new is admitted: budget spent or paused in all that waits",
+        ),
+        ({}, [line("x", "team", pending=2, paused=True)], "nobody borrows"),
+        (
+            {"parent": "a"},
+            [line("a", accounts=used_of(8000, 8000)), line("b", accounts=used_of(9000, 8000))],
+            "nobody borrows",
+        ),
+        (
+            {"parent": "a"},
+            [line("a", accounts=used_of(3000, 8000, 3000)), line("b", accounts=used_of(9000, 8000))],
+            "a queue above it is at its capability",
+        ),
+    ],
+)
+def test_a_queue_below_its_share_says_what_can_really_happen(
+    team: dict[str, Any], others: list[QueueLine], said: str
+) -> None:
+    root = line("root", None, accounts=used_of(20000, None, 20000))
+    own = line("team", **{"pending": 1, "accounts": used_of(1000, 8000), **team})
+    lines = [root, own, *others]
+    found = tree(lines, budgets={QueueName("spent"): SPENT}, served=policies(lines))
+    (standing,) = [queue.accounts[0].standing for queue in found if queue.name == "team"]
+    assert standing == f"7 below its share; {said}"
 
 
 def test_a_queue_has_the_policies_that_serve_it_and_those_who_administer_it_also_from_above() -> None:
