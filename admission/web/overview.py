@@ -324,6 +324,14 @@ def path_upwards(parents: Mapping[N, N | None], queue: N) -> list[N]:
     return path
 
 
+def of_those_together(asks: Mapping[str, str], minimum: int, pods: int) -> dict[str, str]:
+    """What the pods ask for that have to start together, where others of the same workload may start later."""
+    if not 0 < minimum < pods:
+        return dict(asks)
+    units = {resource: amount(resource, text) for resource, text in asks.items()}
+    return {resource: show(resource, -(-each * minimum // pods)) for resource, each in units.items()}
+
+
 def path_to_root(
     lines: Collection[QueueLine], start: QueueName, asks: Mapping[str, str], sight: Sight
 ) -> tuple[bodies.PathQueueBody, ...]:

@@ -21,6 +21,7 @@ from admission.web.overview import (
     budget_body,
     counted_by,
     in_sight,
+    of_those_together,
     past_by_queue,
     path_to_root,
     policies,
@@ -385,7 +386,7 @@ class SqlReader:
     ) -> bodies.ExplanationBody:
         """One workload with its place in its queue, if it waits there, and its queues up to root."""
         queue = QueueName(one.queue)
-        asks = one.asks if one.state == "pending" else {}
+        asks = of_those_together(one.asks, one.minimum, one.pods) if one.state == "pending" else {}
         one = msgspec.structs.replace(
             with_own_share(with_meant_queue(one, overview.names(sight)), overview),
             path=path_to_root(overview.lines, queue, asks, sight),

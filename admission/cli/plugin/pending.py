@@ -26,6 +26,7 @@ from admission.cli.rendering.terminal import (
     age,
     alike_in_short,
     amounts,
+    amounts_together,
     fits,
     item_table,
     one_line,
@@ -193,20 +194,10 @@ def _line(items: Sequence[WaitingBody]) -> WaitingBody:
         kind=owner.kind,
         name=f"{owner.name} ({pods} pods)",
         pods=pods,
-        asks=_sum(items),
+        asks=amounts_together(item.asks for item in items),
         created=min((item.created for item in items if item.created), default=None),
         reason=_reason(items),
     )
-
-
-def _sum(items: Sequence[WaitingBody]) -> dict[str, str]:
-    from queues.resources import amount, show
-
-    units: dict[str, int] = {}
-    for item in items:
-        for resource, text in item.asks.items():
-            units[resource] = units.get(resource, 0) + amount(resource, text)
-    return {resource: show(resource, found) for resource, found in units.items()}
 
 
 def _reason(items: Sequence[WaitingBody]) -> ReasonBody | None:

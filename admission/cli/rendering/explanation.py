@@ -13,6 +13,7 @@ from admission.cli.rendering.terminal import (
     TableColumn,
     age,
     amounts,
+    amounts_together,
     filled,
     fits,
     hours,
@@ -75,16 +76,19 @@ def _is_whole(held: AdmissionBody) -> bool:
 
 
 def _together(seats: Iterable[SeatsBody]) -> tuple[SeatsBody, ...]:
-    """One line for all seats of one kind on one node."""
+    """One line for all seats of a pod set on one node, with what all of them take."""
     lines: dict[tuple[str, ...], SeatsBody] = {}
     for line in seats:
-        kind = (line.node, line.pod_set, line.flavor or "", repr(sorted(line.takes.items())))
+        kind = (line.node, line.pod_set, line.flavor or "")
         first = lines.get(kind)
         lines[kind] = (
             line
             if first is None
             else structs.replace(
-                first, ordinals=f"{first.ordinals},{line.ordinals}", count=first.count + line.count
+                first,
+                ordinals=f"{first.ordinals},{line.ordinals}",
+                count=first.count + line.count,
+                takes=amounts_together([first.takes, line.takes]),
             )
         )
     return tuple(lines.values())

@@ -212,6 +212,17 @@ def amounts(
     )
 
 
+def amounts_together(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The sums of amounts, by resource."""
+    from queues.resources import amount, show
+
+    units: dict[str, int] = {}
+    for taken in each:
+        for resource, text in taken.items():
+            units[resource] = units.get(resource, 0) + amount(resource, text)
+    return {resource: show(resource, total) for resource, total in units.items()}
+
+
 def devices(taken: Mapping[str, str]) -> str | None:
     """The number of GPUs; with resources of several kinds, or only other devices, each with its name. None for none."""
     named = {name: text for name, text in taken.items() if "/" in name}

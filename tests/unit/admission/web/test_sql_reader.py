@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.web.overview import counted_by, names_alike, policies, tree
+from admission.web.overview import counted_by, names_alike, of_those_together, policies, tree
 from queues.admissions import Seat
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.types.queue import QueueDocument
@@ -80,6 +80,12 @@ def test_a_queue_says_whether_it_has_its_share_and_what_reclaim_and_its_capabili
         "waits": "7 below its share; it may take back 1 that others borrow",
         "never": "7 below its share; it takes nothing back (reclaim: never)",
     }
+
+
+def test_of_an_elastic_workload_limits_are_asked_for_what_starts_together() -> None:
+    assert of_those_together({GPU: "200"}, 1, 200) == {GPU: "1"}
+    assert of_those_together({GPU: "8", "cpu": "100"}, 3, 4) == {GPU: "6", "cpu": "75"}
+    assert of_those_together({GPU: "8"}, 4, 4) == {GPU: "8"}
 
 
 SPENT = bodies.BudgetBody(

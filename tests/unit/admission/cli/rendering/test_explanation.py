@@ -3,7 +3,13 @@
 import msgspec
 
 from admission.cli.output import Output
-from admission.cli.rendering.explanation import facts_of, is_suspended, story_of, workload_text
+from admission.cli.rendering.explanation import (
+    facts_of,
+    is_suspended,
+    story_of,
+    with_their_parts,
+    workload_text,
+)
 from queues.read_api import bodies
 from tests.fakes.read_api.fake_lists import ENDED
 
@@ -65,6 +71,25 @@ def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -
     assert not is_suspended(replace(stopped, gone=True))
     assert not is_suspended(replace(stopped, result="failed"))
     assert not is_suspended(replace(stopped, state="pending"))
+
+
+def test_a_gang_and_its_elastic_parts_on_one_node_are_one_line_with_what_all_of_them_hold() -> None:
+    def held(number: int, seats: str, gpus: str) -> bodies.AdmissionBody:
+        of_node = bodies.SeatsBody(
+            pod_set="main",
+            node="n1",
+            flavor="",
+            ordinals=seats,
+            count=len(seats.split(",")),
+            takes={"nvidia.com/gpu": gpus},
+        )
+        return msgspec.structs.replace(
+            admission(number, "08:10", "08:20", 1), state="open", closed=None, seats=(of_node,)
+        )
+
+    (gang,) = with_their_parts([held(3, "4,5", "2"), held(2, "1", "1"), held(1, "0", "1")])
+    (line,) = gang.seats
+    assert (line.ordinals, line.count, line.takes) == ("0,1,4,5", 4, {"nvidia.com/gpu": "4"})
 
 
 def event(what: str, minute: str, admission: int, message: str = "", **numbers: int) -> bodies.EventBody:
