@@ -71,7 +71,14 @@ def _because(
 ) -> StatusCondition:
     """A condition that gives a reason. ``word``: Volcano's word for it; ``expected``: when that should be over."""
     message = with_start(shortened(reason.message, _LONGEST_MESSAGE), expected)
-    return StatusCondition(type=type_, status=status, reason=word or reason.code, message=message)
+    return StatusCondition(
+        type=type_,
+        status=status,
+        reason=word or reason.code,
+        message=message,
+        # What is asked and answered changes what there is to wait for, in one word.
+        follows_message=reason.code == ReasonCode.WAITS_FOR_CHECK,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,7 @@ class AskedPolicy:
             if not wrong and not _equal(answer, again):
                 wrong = "answered the same question differently"
         except Exception as error:
-            raise self.fault(f"raised {type(error).__name__}: {error}"[:_MOST_TOLD]) from error
+            raise self.fault(f"raised {type(error).__name__}: {_text(error)}"[:_MOST_TOLD]) from error
         for note in observers:
             note(None, given)
         if wrong:
@@ -85,6 +85,14 @@ class AskedPolicy:
     def fault(self, why: str) -> PluginFault:
         """The error that says what it did."""
         return PluginFault(self, why)
+
+
+def _text(error: Exception) -> str:
+    """What an error says; the plug-in may have written its class, too."""
+    try:
+        return str(error)
+    except Exception:
+        return "an error that cannot be shown"
 
 
 def _equal(one: object, other: object) -> bool:

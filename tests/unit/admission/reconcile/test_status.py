@@ -169,6 +169,21 @@ def test_what_a_job_said_already_when_it_was_seen_first_is_known(
     assert admitted_condition(workload).shown is shown
 
 
+@pytest.mark.parametrize(
+    ("code", "told"), [(ReasonCode.WAITS_FOR_CHECK, "at work"), (ReasonCode.NO_FIT, "asked")]
+)
+def test_what_a_check_answers_changes_the_condition_and_other_numbers_do_not(
+    code: ReasonCode, told: str
+) -> None:
+    def status(message: str, before: dict[str, Any]) -> dict[str, Any]:
+        return settled(
+            pod_group_status(group(pending=4, reason=Reason(code=code, message=message))), before, 0
+        )
+
+    after = status("at work", status("asked", {}))
+    assert after["conditions"][0]["message"].endswith(told)
+
+
 def test_a_custom_resource_is_told_with_a_message_beside_the_conditions_of_its_operator() -> None:
     waits = admitted_condition(of_job(JOB_SETS, reason=LIMIT), custom=True)
     admitted = admitted_condition(of_job(JOB_SETS, admitted=True), custom=True)

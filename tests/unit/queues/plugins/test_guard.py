@@ -86,6 +86,15 @@ def raises(_: object) -> int:
     raise ValueError("no such thing")
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+def raises_unspeakably(_: object) -> int:
+    raise Unspeakable
+
+
 def mutates(seen: Any) -> Any:
     seen.free[0, 0] = 7
 
@@ -99,6 +108,7 @@ def renames(seen: Any) -> int:
     ("asked", "answer", "told"),
     [
         (urgency, raises, "raised ValueError: no such thing"),
+        (urgency, raises_unspeakably, "raised Unspeakable: an error that cannot be shown"),
         (urgency, lambda _: 1.5, r"answered 1.5 \(float\), expected a whole number"),
         (urgency, lambda _: True, r"answered True \(bool\)"),
         (urgency, lambda _: np.int64(3), "int64"),
