@@ -49,7 +49,7 @@ def finish(command: click.Command, name: str, arguments: Sequence[str] | None = 
         result = command.main(args=arguments, prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        _show(error)
+        _show(_removed(error) or error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -67,6 +67,18 @@ def _show(error: click.ClickException) -> None:
     message = filled(begins + error.format_message(), columns_of(sys.stderr)).removeprefix(begins)
     vars(error)["format_message"] = lambda: message
     error.show()
+
+
+def _removed(error: click.ClickException) -> click.UsageError | None:
+    """What to use instead of an option that was taken out; None if the error is about something else."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return None
+    for program, rows in instead_of().items():
+        command = error.ctx.command_path.removeprefix(f"{program} ")
+        for called in (f"{command} {error.option_name}", error.option_name):
+            if command != error.ctx.command_path and called in rows:
+                return click.UsageError(f"{error.option_name} was removed: {rows[called]}.", error.ctx)
+    return None
 
 
 def _failed(error: Exception) -> int:
@@ -175,8 +187,8 @@ _SHOWN_BY: Final = {"queue": "kubectl muster queues", "quota": "kubectl muster q
 
 
 def instead_of() -> dict[str, dict[str, str]]:
-    """What to use instead of commands that there are not, by program, and by what is typed after it: habits of Slurm,
-    LSF, Volcano and kubectl, and what was taken out."""
+    """What to use instead of commands and options that there are not, by program, and by what is typed after it: habits
+    of Slurm, LSF, Volcano and kubectl, and what was taken out."""
     import tomllib
     from importlib.resources import files
 

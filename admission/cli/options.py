@@ -217,24 +217,6 @@ def dry_run(verb: str, *more: str) -> Callable[[Command], Command]:
     )
 
 
-def removed_option(name: str, instead: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """An option that was taken out, with or without a value. ``instead``: what to use, as the end of a sentence."""
-
-    def refuse(context: click.Context, _: click.Parameter, value: object) -> None:
-        if value is not None:
-            raise click.UsageError(f"{name} was removed: {instead}.", context)
-
-    return click.option(
-        name, is_flag=False, flag_value="", hidden=True, expose_value=False, is_eager=True, callback=refuse
-    )
-
-
-#: In place of ``-l``, which reads all workloads and all objects with the labels.
-without_labels: Final = removed_option(
-    "-l", "-q, -n, --user and --mine choose workloads, and `kubectl get pods -l SELECTOR` objects by labels"
-)
-
-
 def most_lines(noun: str) -> Callable[[Command], Command]:
     """Add ``--limit``. ``noun``: what the lines are about."""
     return click.option(

@@ -12,7 +12,6 @@ from typing import Any, Final, TextIO
 import click
 
 from admission.cli.command_line import INTERRUPTED
-from admission.cli.options import removed_option
 from admission.cli.rendering.terminal import columns_of, filled, say, seconds_between
 from queues.errors import MusterError
 from queues.read_api.bodies import AgedBody, ExplanationBody
@@ -166,8 +165,6 @@ def output_with(*more: str) -> Callable[[Command], Command]:
         click.option(
             "-w", "--watch", is_flag=True, help="Show the answer again whenever it changes, until Ctrl-C."
         ),
-        removed_option("--sort-by", "`-o json | jq '.items | sort_by(.created)'` sorts by any field"),
-        removed_option("--color", "answers have no colours"),
     )
 
     def with_options(command: Command) -> Command:

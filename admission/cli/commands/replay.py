@@ -9,7 +9,6 @@ from typing import Final
 import click
 
 from admission.cli.command_line import TRACEBACK, complain
-from admission.cli.options import removed_option
 
 #: Lines that are shown without ``--all``.
 _SHOWN: Final = 100
@@ -20,10 +19,6 @@ _GZIP: Final = b"\x1f\x8b"
 _DIFFERS: Final = 1
 _INVALID: Final = 2
 #: Instead of turns of past days.
-_NOT_KEPT: Final = (
-    "turns are not kept; `kubectl muster events` and `explain` say what was decided, and `muster snapshot` saves"
-    " the present turn as a FILE"
-)
 
 
 @click.command(short_help="Decide a saved turn again.")
@@ -31,8 +26,6 @@ _NOT_KEPT: Final = (
 @click.option(
     "--all", "everything", is_flag=True, help="Show all lines that differ, not only the first ones."
 )
-@removed_option("--at", _NOT_KEPT)
-@removed_option("--days", _NOT_KEPT)
 def replay(file: Path, everything: bool) -> int:
     """Decide again the turn that `muster snapshot` saved, or one that a leader could not decide and kept
     (compressed, with an empty plan), and compare the plans.

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from admission.cli.access.requests import Route, ask
-from admission.cli.options import chosen_namespace, namespaces, of_queue, removed_option, route
+from admission.cli.options import chosen_namespace, namespaces, of_queue, route
 from admission.cli.output import Output, output
 from admission.cli.rendering.explanation import event_text
 from admission.cli.rendering.terminal import (
@@ -36,7 +36,6 @@ _USUAL: Final = 50
     show_default=True,
     help="The newest, at most so many.",
 )
-@removed_option("-f", "-w shows the latest decisions again whenever there is one")
 @output
 @route
 def events(

@@ -15,7 +15,6 @@ from admission.cli.options import (
     of_user,
     of_whom,
     route,
-    without_labels,
 )
 from admission.cli.output import Output, output
 from admission.cli.rendering.explanation import SHOWN_STATES, is_suspended, reason_line
@@ -63,7 +62,6 @@ _COLUMNS: Final = 80
     metavar="TIME",
     help=f"Also what ended since then: 2h, 3d, or 2026-11-21T10:00:00Z [with --state ended: {_USUAL_SINCE}].",
 )
-@without_labels
 @most_lines("workloads")
 @output
 @route

@@ -13,7 +13,7 @@ from admission.cli.access.object_forms import Lease
 from admission.cli.access.objects import listed
 from admission.cli.access.requests import Route, pages
 from admission.cli.command_line import CommandFailed
-from admission.cli.options import removed_option, route
+from admission.cli.options import route
 from admission.cli.output import Output, output
 from admission.cli.rendering.nodes import NodeLine, closure_sentence, is_faulty, node_table, use_table
 from admission.cli.rendering.racks import is_in, largest_gangs, rack_lines, rack_table
@@ -76,10 +76,6 @@ class _Asked:
     "--faulty", is_flag=True, help="Only nodes with an unhealthy GPU, or out of service for GPU work."
 )
 @click.option("--health", is_flag=True, help="What the agents on the nodes say, as with --faulty.")
-@removed_option(
-    "--wanted",
-    "`kubectl muster pending -A -o json` has what a pod of each gang takes: docs/how-to/autoscaling.md",
-)
 @output
 @route
 def nodes(output: Output, route: Route, **asked: Any) -> int:

@@ -16,7 +16,6 @@ from admission.cli.options import (
     of_user,
     of_whom,
     route,
-    without_labels,
 )
 from admission.cli.output import Output, output
 from admission.cli.rendering.expected import expected_cell
@@ -48,7 +47,6 @@ _NEVER: Final = "Waiting does not help these"
 @click.command(short_help="Waiting workloads: their positions, and why they wait.")
 @of_queue
 @namespaces
-@without_labels
 @most_lines("workloads")
 @of_user
 @click.option("--pods", is_flag=True, help="Pods of a Deployment or another owner on lines of their own.")

@@ -8,7 +8,7 @@ import click
 from msgspec import structs
 
 from admission.cli.access.requests import Route, ask
-from admission.cli.options import QUEUE, removed_option, route
+from admission.cli.options import QUEUE, route
 from admission.cli.output import Output, output
 from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.quota import unless_zero
@@ -54,7 +54,6 @@ _NOTHING: Final = AccountBody(
     metavar="NAME",
     help="Resource to show, such as gpu or cpu [gpu, or what there is]; wide: all.",
 )
-@removed_option("--contexts", "`kubectl muster queues --context NAME` asks one cluster after the other")
 @output
 @route
 def queues(names: tuple[str, ...], resource: str | None, output: Output, route: Route) -> int:

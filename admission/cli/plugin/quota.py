@@ -10,7 +10,7 @@ from msgspec import structs
 
 from admission.cli.access.requests import Route, Unanswered, ask
 from admission.cli.command_line import CommandGroup
-from admission.cli.options import QUEUE, removed_option, route
+from admission.cli.options import QUEUE, route
 from admission.cli.output import Output, output
 from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.quota import (
@@ -49,9 +49,6 @@ def quota() -> None:
 @click.command(short_help="Limits and use of a queue and its children.")
 @click.argument("queue", type=QUEUE)
 @click.option("--resource", metavar="NAME", help="Only this resource, such as gpu or cpu.")
-@removed_option(
-    "--at", "`kubectl muster quota history QUEUE --since TIME` shows each change with what was before"
-)
 @output
 @route
 def show(queue: str, resource: str | None, output: Output, route: Route) -> int:

@@ -11,7 +11,7 @@ from msgspec import json, structs
 from admission.cli.access.requests import Route, Unanswered, ask
 from admission.cli.command_line import WRONGLY_CALLED, CommandFailed
 from admission.cli.document_files import document_files
-from admission.cli.options import QUEUE, namespace, removed_option, route
+from admission.cli.options import QUEUE, namespace, route
 from admission.cli.output import Output, output
 from admission.cli.plugin.dry_runs import (
     Create,
@@ -27,16 +27,6 @@ from queues.read_api.trials import TrialBody, TrialList, TrialRequestBody
 from queues.reason_codes import ReasonCode
 from queues.text_format import rfc3339
 
-#: Instead of questions about nodes.
-_WHOSE_NODES: Final = (
-    "`kubectl muster nodes NODE` shows whose work is there, and `kubectl muster drain NODE --at TIME` lets it end"
-    " before it is evicted"
-)
-_WANTED_NODES: Final = (
-    "`kubectl muster pending -A -o json` has what a pod of each gang takes, and `kubectl muster explain` what would"
-    " let one in"
-)
-
 
 @click.command("try", short_help="Would it start now, where, or why not; what other quota would do.")
 @click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="What would be submitted.")
@@ -48,9 +38,6 @@ _WANTED_NODES: Final = (
     help="With this limit of a queue [LIMIT: deserved]: tenant-a.gpu=64.",
 )
 @click.option("--flavor", default="", metavar="FLAVOR", help="The limits of this flavor [the plain ones].")
-@removed_option("--drain", _WHOSE_NODES)
-@removed_option("--add-nodes", _WANTED_NODES)
-@removed_option("--like", _WANTED_NODES)
 @namespace
 @output
 @route

@@ -15,7 +15,7 @@ import click
 
 from admission.cli.access.requests import Route, ask, pages
 from admission.cli.command_line import CommandFailed
-from admission.cli.options import of_queue, removed_option, route
+from admission.cli.options import of_queue, route
 from admission.cli.output import Output, output_with
 from admission.cli.rendering.quota import budgets_table
 from admission.cli.rendering.terminal import TableColumn, item_table, say, short_resource
@@ -38,10 +38,6 @@ _MONTH: Final = re.compile(r"(\d{4})-(\d{2})")
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
-#: Instead of costs.
-_PRICES: Final = "`--by flavor -o csv` has the hours of each flavor, to be multiplied by its price"
-
-
 @click.command(short_help="GPU-hours by queue, user and flavor.")
 @click.option("--from", "begins", metavar=TIME, help="Since when [the first of this month].")
 @click.option("--to", "ends", metavar=TIME, help="Until when [now].")
@@ -51,8 +47,6 @@ _PRICES: Final = "`--by flavor -o csv` has the hours of each flavor, to be multi
 )
 @click.option("--resource", metavar="NAME", help="Resource to count [nvidia.com/gpu, or what was used].")
 @of_queue
-@removed_option("--price", _PRICES)
-@removed_option("--currency", _PRICES)
 @click.option(
     "--limit", type=click.IntRange(1, _MOST), metavar="N", help="Most lines of a table [500, the largest]."
 )
