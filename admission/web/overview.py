@@ -42,7 +42,7 @@ from queues.reason_codes import ReasonCode, did_you_mean
 from queues.resources import amount, show
 from queues.sql.read.rows import AccountLine, QueueLine, QueueOrder
 from queues.text_format import rfc3339
-from queues.workload import QueueName
+from queues.workload import FlavorName, QueueName
 
 Item = TypeVar("Item", bound=bodies.LineBody)
 N = TypeVar("N", bound=str)
@@ -348,12 +348,11 @@ def path_to_root(
             break
         state, message = _state(path[place:])
         limits = []
-        for each in sorted(line.accounts, key=account_of):
+        for each in sorted(line.accounts, key=attrgetter("flavor", "resource")):
             if each.resource in asked:
-                units = above.get(account_of(each), asked[each.resource])
-                above[account_of(each)] = max(each.counted + units, each.guarantee) - max(
-                    each.counted, each.guarantee
-                )
+                account = Account(FlavorName(each.flavor), each.resource)
+                units = above.get(account, asked[each.resource])
+                above[account] = max(each.counted + units, each.guarantee) - max(each.counted, each.guarantee)
                 limits.append(_limit(each, units))
         found.append(bodies.PathQueueBody(name=line.name, state=state, message=message, limits=tuple(limits)))
     return tuple(found)

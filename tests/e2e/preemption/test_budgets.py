@@ -28,7 +28,10 @@ def test_a_gang_waits_for_a_budget_that_is_used_up_and_comes_in_when_it_is_raise
     sandbox.wait(used, "the budget to be used up")
     submit("second")
     message = sandbox.wait_reason("second", "BudgetSpent")
-    assert f"its budget of 0.002 hours of {GPU} for this month (at {top})" in message
+    assert (
+        f"queue {top}, above {queue}, has used up its budget of 0.002 hours of {GPU} for this month"
+        in message
+    )
     assert len(sandbox.running("first")) == 1
     assert not sandbox.pods("second")
 
