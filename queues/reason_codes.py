@@ -400,8 +400,8 @@ def advice_on(code: ReasonCode, facts: Mapping[str, Any]) -> Advice:
 
 
 def did_you_mean(names: Sequence[str]) -> str:
-    """The advice where a name is wrong. ``names``: those that look alike, best first; not empty."""
-    return f"Did you mean {' or '.join(names)}?"
+    """The advice where a name is wrong; "": no name looks alike. ``names``: those that do, best first."""
+    return f"Did you mean {' or '.join(names)}?" if names else ""
 
 
 def with_advice(message: str, advice: str) -> str:

@@ -11,6 +11,8 @@ _LAST: Final = 253_402_300_799
 _TOO_LATE: Final = 253_370_764_800
 #: Characters of a time; a longer text is none.
 _LONGEST_TIME: Final = 64
+#: Names that an unknown one is compared with: comparing takes time.
+_COMPARED: Final = 200
 #: Durations below so many seconds are shown in steps of so many seconds.
 _ROUNDED: Final = ((600, 1), (8 * 3600, 60), (8 * 86_400, 3600))
 
@@ -25,6 +27,14 @@ def listed(names: Sequence[str], shown: int = 3) -> str:
     more = len(names) - shown
     parts = [*names[:shown], *([f"{more} more"] if more > 0 else [])]
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def names_alike(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Names that look like another one, best first; at most three."""
+    from difflib import get_close_matches  # most commands of the plugin do without
+
+    near_first = sorted(known, key=lambda each: (each[:1] != name[:1], each))
+    return tuple(get_close_matches(name, near_first[:_COMPARED], n=3, cutoff=0.7))
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:

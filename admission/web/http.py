@@ -197,7 +197,7 @@ def _failed(request: web.Request, error: Exception) -> web.Response:
 def muster_problem(error: MusterError) -> web.Response:
     """The answer for an error of Muster."""
     if isinstance(error, UnknownName):
-        hint = did_you_mean(error.near) if error.near else ""
+        hint = did_you_mean(error.near)
         return problem(404, str(error), hint=hint)
     own_hint = error.hint if isinstance(error, Forbidden) else ""
     return next(

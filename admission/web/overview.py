@@ -12,7 +12,6 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
@@ -41,13 +40,11 @@ from queues.read_api.quantities import quantity
 from queues.reason_codes import ReasonCode, did_you_mean
 from queues.resources import amount, show
 from queues.sql.read.rows import AccountLine, QueueLine, QueueOrder
-from queues.text_format import rfc3339
-from queues.workload import FlavorName, QueueName
+from queues.text_format import names_alike, rfc3339
+from queues.workload import QueueName
 
 Item = TypeVar("Item", bound=bodies.LineBody)
 N = TypeVar("N", bound=str)
-#: Names that an unknown one is compared with: comparing takes time.
-_COMPARED: Final = 200
 _BROKEN: Final = "its ancestors form a cycle, or one of them does not exist"
 _REMOVED: Final = "its object was deleted; what still runs in it counts until it ends"
 
@@ -282,12 +279,6 @@ def subtree(lines: Iterable[QueueLine], top: str, sight: Sight = EVERYTHING) -> 
     for name in found:
         found.extend(child for child in children[name] if child not in found)
     return found
-
-
-def names_alike(name: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Names that look like another one, best first; at most three."""
-    near_first = sorted(names, key=lambda each: (each[:1] != name[:1], each))
-    return tuple(get_close_matches(name, near_first[:_COMPARED], n=3, cutoff=0.7))
 
 
 def with_meant_queue(item: Item, names: Iterable[str]) -> Item:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.web.http import TIMES, BadQuery, time_of, whole_number
-from admission.web.overview import names_alike, path_upwards
+from admission.web.overview import path_upwards
 from admission.web.reader import Sight, UnknownName
 from queues.quota.queue import ROOT
 from queues.read_api.usage import SeriesBody, TimeSeriesList
 from queues.resources import scale
 from queues.sql.read.rows import AccountLine, QueueLine
 from queues.sql.read.time_series import TimeSlots, Waits
-from queues.text_format import rfc3339
+from queues.text_format import names_alike, rfc3339
 
 #: Slots and queues in one answer.
 MOST_SLOTS: Final = 400

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from msgspec import Meta
 
 from admission.web.http import LATEST, TIMES, BadQuery, place_in, text_of_place, time_of, whole_number
-from admission.web.overview import names_alike, path_upwards
+from admission.web.overview import path_upwards
 from admission.web.reader import Sight, UnknownName
 from queues.quota.queue import ROOT
 from queues.read_api.usage import UsageList
@@ -21,7 +21,7 @@ from queues.sql.read.usage import (
     key_length,
 )
 from queues.sql.statements import StorableText
-from queues.text_format import rfc3339
+from queues.text_format import names_alike, rfc3339
 
 #: Lines in one answer: unless asked otherwise, and at most. Each page is added up anew.
 USUAL_PAGE: Final = 1000

@@ -8,12 +8,14 @@ from typing import Final
 from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, Refused, path_of, send
 from admission.cli.access.requests import Route, ask
 from admission.cli.command_line import CommandFailed
-from admission.cli.queue_names import NoSuchQueue, did_you_mean, no_such_queue
+from admission.cli.queue_names import NoSuchQueue, no_such_queue
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import CHANGE_REASON, CHANGED_BY
 from queues.api.quota.quota_document import Spec, parent_of
 from queues.errors import MusterError
 from queues.read_api.bodies import QueueBody, QueueList
+from queues.reason_codes import did_you_mean
+from queues.text_format import names_alike
 
 #: Characters of a reason.
 LONGEST_REASON: Final = 500
@@ -89,7 +91,7 @@ def read_queue(route: Route, name: str) -> QueueObject:
         raise no_such_queue(name, _visible_names(route)) from error
     except ObjectForbidden as error:
         # A role may name the queues it is for: then all other names are forbidden, those that do not exist too.
-        if alike := did_you_mean(name, _visible_names(route) - {name}):
+        if alike := did_you_mean(names_alike(name, _visible_names(route) - {name})):
             raise ObjectForbidden(status=error.status, tried="", found=str(error), hint=alike) from error
         raise
 

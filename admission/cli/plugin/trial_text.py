@@ -69,7 +69,7 @@ def _because(one: TrialBody) -> list[str]:
     reason = one.reason
     if reason is None or one.state != "waits":
         return []
-    advice = did_you_mean(one.nearest_queues) if one.nearest_queues else reason.advice
+    advice = did_you_mean(one.nearest_queues) or reason.advice
     return [f"{reason.code}: {one_line(with_advice(reason.message, advice))}"]
 
 

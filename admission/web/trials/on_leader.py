@@ -28,7 +28,6 @@ from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.http import encode
 from admission.web.leader.forecasts import body_of
-from admission.web.overview import names_alike
 from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
 from queues.plan import Plan
@@ -40,7 +39,7 @@ from queues.read_api.trials import (
     TrialList,
     TrialRequestBody,
 )
-from queues.text_format import rfc3339
+from queues.text_format import names_alike, rfc3339
 from queues.workload import QueueName, WorkloadKey
 
 T = TypeVar("T")

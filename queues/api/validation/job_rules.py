@@ -1,7 +1,6 @@
 """Rules for Volcano Jobs, those of Volcano's validating webhook among them."""
 
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from queues.api.model import excerpt
@@ -18,10 +17,8 @@ from queues.api.validation.violations import NOT_A_LABEL, Violation
 from queues.json_values import list_at, value_at
 from queues.quota.access import access_refusal
 from queues.quota.queue import Queue, path_upwards
-from queues.reason_codes import did_you_mean
-
-#: Names that an unknown one is compared with: comparing takes time.
-_COMPARED = 2000
+from queues.reason_codes import did_you_mean, with_advice
+from queues.text_format import names_alike
 
 #: Violations after which no further task is looked at.
 _ENOUGH = 100
@@ -74,9 +71,9 @@ def queue_reference_violations(name: str, known: Known, path: str) -> Iterator[V
         return
     queue = queues.get(name)
     if queue is None:
-        near = get_close_matches(name, _usable(queues, known)[:_COMPARED], n=1, cutoff=0.7)
-        meant = f". {did_you_mean(near)}" if near else ""
-        yield Violation(path, excerpt(name), f"the name of a Queue that exists{meant}", missing=name)
+        meant = did_you_mean(names_alike(name, _usable(queues, known)))
+        expected = with_advice("the name of a Queue that exists", meant)
+        yield Violation(path, excerpt(name), expected, missing=name)
         return
     if any(each.closed for each in path_upwards(queue.name, queues.get)):
         yield Violation(path, f"{excerpt(name)}, which is closed", "a queue that is open")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.web.overview import counted_by, names_alike, of_those_together, policies, tree
+from admission.web.overview import counted_by, of_those_together, policies, tree
 from queues.admissions import Seat
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.types.queue import QueueDocument
@@ -12,6 +12,7 @@ from queues.read_api import bodies
 from queues.read_api.quantities import facts_with_quantities, ranges, seats_bodies
 from queues.resources import Resources
 from queues.sql.read.rows import AccountLine, QueueLine
+from queues.text_format import names_alike
 from queues.workload import (
     FlavorName,
     NodeName,
