@@ -34,6 +34,7 @@ gc.set_threshold(20_000)
 #: Beginnings of test ids, and what their tests have in common; those that take longest first, else the first that fits.
 SHARED: Final = (
     ("tests/e2e/failures/test_crash_points.py", "cluster of killed leaders"),
+    ("tests/e2e/failures/test_failing_plugins.py", "cluster of killed leaders"),
     ("tests/e2e/failures/test_leadership_takeover.py", "cluster of killed leaders"),
     ("tests/e2e/failures/test_restore.py", "cluster of killed leaders"),
     ("tests/e2e/gangs/test_adoption.py", "cluster that Muster comes to"),
