@@ -41,7 +41,7 @@ from queues.reason_codes import ReasonCode, did_you_mean
 from queues.resources import amount, show
 from queues.sql.read.rows import AccountLine, QueueLine, QueueOrder
 from queues.text_format import names_alike, rfc3339
-from queues.workload import QueueName
+from queues.workload import FlavorName, QueueName
 
 Item = TypeVar("Item", bound=bodies.LineBody)
 N = TypeVar("N", bound=str)
