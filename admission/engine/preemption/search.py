@@ -16,7 +16,7 @@ from admission.engine.nodes.table import Mask
 from admission.engine.pending.waiting_time import starves_at, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers, is_extended_resource, takes_of
-from admission.engine.placement.policy_answers import flavors_to_try
+from admission.engine.placement.policy_answers import filtered, flavors_to_try
 from admission.engine.preemption.candidate_arrays import CandidateMask
 from admission.engine.preemption.candidates import most_alike
 from admission.engine.preemption.context import FailedRequest, PreemptionContext
@@ -159,6 +159,8 @@ def searches_by_flavor(
         flavors = flavors_to_try(context.trial, workload, [hardest])
     for flavor in flavors:
         mask = layout.allowed(hardest.nodes)
+        if context.trial.tree.policies(workload.queue).placement.filters:
+            mask = mask & filtered(context.trial, workload, hardest)
         if flavor != NO_FLAVOR:
             mask = mask & layout.of_flavor(flavor)
         estimate = VictimEstimate(context, hardest, len(need.minimum[hardest.name]), mask)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -20,7 +21,9 @@ from queues.plugins.guard import PluginFault
 from queues.plugins.interface import (
     FlavorPolicy,
     OrderPolicy,
+    PlacementNodes,
     PlacementPolicy,
+    PodsRequest,
     Policy,
     PolicySort,
     VictimCostPolicy,
@@ -30,6 +33,7 @@ from queues.reason_codes import ReasonCode
 from queues.workload import QueueName
 from tests.builders.plugin_policies import known, without
 from tests.laws.laws.decision import in_the_plan_or_one_reason
+from tests.laws.laws.preemption import full_worlds
 from tests.laws.planted.bug import is_broken_in
 from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import snapshots
@@ -83,6 +87,35 @@ def test_a_plug_in_that_answers_as_a_built_in_policy_decides_the_same(snapshot: 
             plain, _ = decide(by(snapshot, policy.sort, policy.name), Memo())
             other, _ = decide(by(snapshot, policy.sort, OTHERS[policy.name].name), Memo())
             assert told(plain) == told(other), policy.name
+
+
+class NoNode(PlacementPolicy):
+    """No node is good enough."""
+
+    name = "no-node"
+
+    def filter(self, request: PodsRequest, nodes: PlacementNodes) -> Any:
+        return np.zeros(len(nodes.names), np.bool_)
+
+
+class OneNode(PlacementPolicy):
+    """The first node alone is good enough."""
+
+    name = "one-node"
+
+    def filter(self, request: PodsRequest, nodes: PlacementNodes) -> Any:
+        return np.arange(len(nodes.names)) == 0
+
+
+@in_worlds(200)
+@given(full_worlds())
+def test_nobody_makes_room_on_nodes_that_a_filter_leaves_out(snapshot: Snapshot) -> None:
+    with known(NoNode, OneNode):
+        none, _ = decide(by(snapshot, PolicySort.PLACEMENT, NoNode.name), Memo())
+        one, _ = decide(by(snapshot, PolicySort.PLACEMENT, OneNode.name), Memo())
+    assert not none.admits
+    assert not [each for each in none.evicts if each.beneficiary is not None]
+    assert {seat.node for admit in one.admits for seat in admit.seats} <= set(snapshot.nodes.layout.names[:1])
 
 
 def raises(*_: Any) -> Any:
