@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
+from queues.resources import scale
 from queues.text_format import rfc3339
 
 
@@ -221,10 +222,6 @@ class ReasonCode(StrEnum):
             return cls.DEFECT
 
 
-#: Nothing that ends lets in what waits with one of these: it is in nobody's way, has no position and no expected start,
-#: and is for its owner to change.
-NEVER: Final = frozenset((ReasonCode.NEVER_FITS, ReasonCode.UNKNOWN_LEVEL, ReasonCode.UNKNOWN_RESOURCE))
-
 #: It waits for another workload, or for its owner: it counts with what never fits, and keeps nothing out that could
 #: start.
 OF_DEPENDENCIES: Final = frozenset(
@@ -236,38 +233,49 @@ OF_DEPENDENCIES: Final = frozenset(
     )
 )
 
+#: Nothing that ends lets in what waits with one of these: it is in nobody's way, has no position and no expected start,
+#: and is for its owner to change.
+NEVER: Final = frozenset(
+    (
+        ReasonCode.NEVER_FITS,
+        ReasonCode.UNKNOWN_LEVEL,
+        ReasonCode.UNKNOWN_RESOURCE,
+        ReasonCode.UNKNOWN_QUEUE,
+        ReasonCode.NOT_ALLOWED,
+        ReasonCode.QUEUE_NOT_LEAF,
+        ReasonCode.UNKNOWN_PRIORITY_CLASS,
+        ReasonCode.ON_HOLD,
+        ReasonCode.BACKOFF_LIMIT_EXCEEDED,
+        *OF_DEPENDENCIES - {ReasonCode.WAITS_FOR_DEPENDENCY},
+        ReasonCode.GANG_TOO_LARGE,
+        ReasonCode.RUN_TIME_TOO_LONG,
+        ReasonCode.INVALID_SPEC,
+        ReasonCode.TEMPLATE_REFUSED,
+        ReasonCode.NOT_ITS_POD,
+        ReasonCode.CROSS_NAMESPACE_ANTI_AFFINITY,
+        ReasonCode.NOT_GATED,
+    )
+)
+
 #: What others have borrowed may be in the way of work that waits with one of these.
 FOR_LACK: Final = (ReasonCode.QUEUE_LIMIT, ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT)
 
 #: Nothing starts with one of these before its object, its queue or another object is changed: no forecast holds.
 NEEDS_A_CHANGE: Final = frozenset(
     {
-        ReasonCode.UNKNOWN_QUEUE,
-        ReasonCode.NOT_ALLOWED,
+        *NEVER,
         ReasonCode.QUEUE_PAUSED,
         ReasonCode.BUDGET_SPENT,
         ReasonCode.QUEUE_ON_HOLD,
         ReasonCode.QUEUE_CLOSED,
         ReasonCode.PLUGIN_NOT_USABLE,
         ReasonCode.QUEUE_BROKEN,
-        ReasonCode.QUEUE_NOT_LEAF,
-        *NEVER,
-        ReasonCode.UNKNOWN_PRIORITY_CLASS,
-        ReasonCode.BACKOFF_LIMIT_EXCEEDED,
-        ReasonCode.ON_HOLD,
         ReasonCode.WAITS_FOR_CHECK,
         ReasonCode.CHECK_REJECTED,
         ReasonCode.UNKNOWN_CHECK,
-        *OF_DEPENDENCIES,
-        ReasonCode.GANG_TOO_LARGE,
-        ReasonCode.RUN_TIME_TOO_LONG,
-        ReasonCode.INVALID_SPEC,
+        ReasonCode.WAITS_FOR_DEPENDENCY,
         ReasonCode.KIND_LEAVING,
-        ReasonCode.TEMPLATE_REFUSED,
         ReasonCode.POD_GROUP_MISSING,
-        ReasonCode.NOT_ITS_POD,
-        ReasonCode.CROSS_NAMESPACE_ANTI_AFFINITY,
-        ReasonCode.NOT_GATED,
     }
 )
 
@@ -279,6 +287,8 @@ class Advice(NamedTuple):
     owner: str = ""
     #: As a phrase: what these can do.
     administrator: str = ""
+    #: The phrase is for administrators of the platform: those of a tenant have no rights over nodes and the like.
+    of_platform: bool = False
 
 
 _NOTHING: Final = "Nothing to do: it goes on by itself"
@@ -292,22 +302,27 @@ ADVICE: Final[Mapping[ReasonCode, Advice]] = {
         "Wait until other work of the queue ends, or ask for less",
         "raise the limit: kubectl muster quota set QUEUE",
     ),
-    ReasonCode.NO_FIT: Advice("Wait for room; fewer or smaller pods fit earlier", "add nodes"),
+    ReasonCode.NO_FIT: Advice(
+        "Wait for room; fewer or smaller pods fit earlier", "add nodes", of_platform=True
+    ),
     ReasonCode.TOPOLOGY_NO_FIT: Advice(
-        "Wait for room, or prefer the level instead of requiring it", "add nodes"
+        "Wait for room, or prefer the level instead of requiring it", "add nodes", of_platform=True
     ),
     ReasonCode.NEVER_FITS: Advice(
-        "Waiting does not help: ask for less, or for other nodes", "raise the limit, or add larger nodes"
+        "Waiting does not help: ask for less, or for other nodes",
+        "raise the limit, or add larger nodes",
+        of_platform=True,
     ),
     ReasonCode.UNKNOWN_LEVEL: Advice(
-        "Correct the level in its annotation", "create a Topology that has the level"
+        "Correct the level in its annotation", "create a Topology that has the level", of_platform=True
     ),
     ReasonCode.UNKNOWN_RESOURCE: Advice(
-        "Correct the name of the resource", "check that the device plugin runs"
+        "Correct the name of the resource", "check that the device plugin runs", of_platform=True
     ),
     ReasonCode.PROVISIONING: Advice(
         "Nothing to do: it waits for new nodes",
         "read the autoscaler's words: kubectl describe provisioningrequest NAME",
+        of_platform=True,
     ),
     ReasonCode.NOT_ALLOWED: Advice(
         "Name another queue", "label the namespace, or change access.namespaceSelector of the queue"
@@ -339,7 +354,9 @@ ADVICE: Final[Mapping[ReasonCode, Advice]] = {
         "delete the CheckRequest to have it asked again",
     ),
     ReasonCode.UNKNOWN_CHECK: Advice(
-        "Name another queue", "create the AdmissionCheck, or take it out of spec.admissionChecks"
+        "Name another queue",
+        "create the AdmissionCheck, or take it out of spec.admissionChecks",
+        of_platform=True,
     ),
     ReasonCode.WAITS_FOR_DEPENDENCY: Advice("Nothing to do: it goes on when that has ended"),
     ReasonCode.DEPENDENCY_FAILED: _NO_ADVICE,
@@ -371,7 +388,7 @@ ADVICE: Final[Mapping[ReasonCode, Advice]] = {
         "Wait until other pods of the namespace end, or ask for less", "raise the ResourceQuota"
     ),
     ReasonCode.NAME_TAKEN: _NO_ADVICE,
-    ReasonCode.UNKNOWN_PRIORITY_CLASS: Advice("Name another priority class", "create the priority class"),
+    ReasonCode.UNKNOWN_PRIORITY_CLASS: Advice(administrator="create the priority class", of_platform=True),
     ReasonCode.POD_GROUP_MISSING: Advice(
         "Create the PodGroup, or remove the annotation; one that Muster makes comes by itself"
     ),
@@ -385,7 +402,9 @@ ADVICE: Final[Mapping[ReasonCode, Advice]] = {
         "Leave the field out, or write the term under preferredDuringSchedulingIgnoredDuringExecution"
     ),
     ReasonCode.NOT_GATED: _NO_ADVICE,
-    ReasonCode.DEFECT: Advice("Report it; other work is not concerned", "read Muster's log"),
+    ReasonCode.DEFECT: Advice(
+        "Report it; other work is not concerned", "read Muster's log", of_platform=True
+    ),
     ReasonCode.REFUSED: Advice("Correct what the scheduler's words name"),
 }
 
@@ -396,6 +415,14 @@ def advice_on(code: ReasonCode, facts: Mapping[str, Any]) -> Advice:
         return Advice(f"As far as is known it is kept until {rfc3339(at)}")
     if code is ReasonCode.RESERVED and facts.get("soon"):
         return Advice(_NOTHING)
+    if code is ReasonCode.NO_FIT and facts.get("asked") == 1:
+        asked = [units <= scale(name) for name, units in (facts.get("takes") or {}).items() if "/" in name]
+        is_smallest = bool(asked) and all(asked)
+        return ADVICE[code]._replace(
+            owner="Wait for room" + ("" if is_smallest else "; a smaller pod fits earlier")
+        )
+    if code is ReasonCode.NEVER_FITS and "over" in facts:
+        return ADVICE[code]._replace(owner="Waiting does not help: ask for less, or name another queue")
     return ADVICE.get(code, _NO_ADVICE)
 
 

@@ -3,8 +3,9 @@
 Derived on request from a Snapshot and its Plan alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from admission.engine.forced_changes import SeatLookup
 from admission.engine.memo import EngineState
@@ -33,8 +34,11 @@ class Explained:
     changes: tuple[ChangeBody, ...]
 
 
-def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey) -> Explained | None:
-    """Why a workload waits after a turn. None if it does not wait."""
+def explain(
+    snapshot: Snapshot, plan: Plan, key: WorkloadKey, classes: Mapping[str, int] = MappingProxyType({})
+) -> Explained | None:
+    """Why a workload waits after a turn. None if it does not wait. ``classes``: the priority classes that users may
+    name."""
     workload = snapshot.pending.get(key)
     reason = plan.reasons.get(key)
     if workload is None or reason is None:
@@ -53,7 +57,7 @@ def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey) -> Explained | Non
             [snapshot.pending[each] for each in before],
             all_tried=len(line) == waiting,
         ),
-        changes=tuple(suggestions(next_snapshot, workload, reason)),
+        changes=tuple(suggestions(next_snapshot, workload, reason, classes)),
     )
 
 

@@ -77,8 +77,11 @@ def _change(
     return ChangeBody(kind=kind.value, message=message, facts=dict(facts))
 
 
-def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[ChangeBody]:
-    """Changes, the smallest first: one of them is enough to let the workload in."""
+def suggestions(
+    snapshot: Snapshot, workload: Workload, reason: Reason, classes: Mapping[str, int] = MappingProxyType({})
+) -> list[ChangeBody]:
+    """Changes, the smallest first: one of them is enough to let the workload in. ``classes``: the priority classes that
+    users may name."""
     if (only := _untried(snapshot, workload, reason)) is not None:
         return [_among_others(snapshot, workload, reason, only)]
     what_if, now = WhatIf.of(snapshot, workload)
@@ -90,7 +93,7 @@ def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[
         *_times(what_if),
         *_endings(what_if),
         *_less(what_if, refused),
-        *_priority(what_if),
+        *_priority(what_if, classes),
         *_preempting(what_if),
         *_deserved(what_if),
         *((_capability(raised, raised.outcome),) if raised is not None and raised.outcome else ()),
@@ -267,7 +270,7 @@ def _corrected(workload: Workload, reason: Reason) -> str:
     if reason.code is ReasonCode.WAITS_FOR_DEPENDENCY:
         return f"the end of what it comes after: {reason.message}"
     if not awaits_pods(workload):
-        return f"{advice_on(reason.code, reason.facts).owner or 'what is wrong with it corrected'}: {reason.message}"
+        return advice_on(reason.code, reason.facts).owner or "what is said above"
     if reason.code is ReasonCode.NOT_ENOUGH_PODS:
         return f"the rest of its pods: {reason.message}"
     return f"room for the quota that it asks to be held: {reason.message}"
@@ -427,24 +430,17 @@ def _may_fit(reason: Reason | None) -> bool:
     return reason is None or reason.code is not ReasonCode.NEVER_FITS
 
 
-def _priority(what_if: WhatIf) -> Iterator[ChangeBody]:
-    """The lowest priority at which victims would be evicted for the workload."""
-    workload, snapshot = what_if.workload, what_if.snapshot
-    # Victims of other queues are possible if the policy lets priority reclaim or borrow.
-    policy = what_if.tree.policy(workload.queue)
-    others = policy.reclaim == "lower-priority" or policy.borrow_max_priority is not None
-    held = {each.priority for each in snapshot.admissions.values() if others or each.queue == workload.queue}
-    steps = {priority + 1 for priority in held}
-    if policy.within_queue == "lower-or-newer-equal":
-        steps |= held
+def _priority(what_if: WhatIf, classes: Mapping[str, int]) -> Iterator[ChangeBody]:
+    """The lowest priority class with which victims would be evicted for the workload."""
+    workload = what_if.workload
     counted = what_if.tree.counted_priority(workload.queue, workload.priority)
-    higher = sorted(priority for priority in steps if priority > counted)
-    for priority in higher[:4]:
+    higher = sorted((priority, name) for name, priority in classes.items() if priority > counted)
+    for priority, name in higher[:4]:
         outcome = what_if.outcome_of_workload(priority=priority)
         if outcome:
             yield _change(
                 SuggestionKind.PRIORITY,
-                f"priority {priority} (it has {counted}): {_victims_text(what_if, outcome)}",
+                f"priority class {name} ({priority} instead of {counted}): {_victims_text(what_if, outcome)}",
                 {"priority": priority, "victims": _victim_count(what_if, outcome)},
             )
             return

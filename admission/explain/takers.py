@@ -20,6 +20,7 @@ from admission.engine.preemption.rules import EvictionRule, PreemptionRights, Qu
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.api import names
+from queues.kind_names import POD
 from queues.quota.accounts import Account
 from queues.quota.queue import REPORT, ROOT
 from queues.quota.tree import QueueTree
@@ -402,7 +403,9 @@ def _sentences(question: _Question) -> Iterator[str]:
     if whole.wish_end > now:
         until = "" if whole.wish_end >= NEVER else f" until {rfc3339(whole.wish_end)}"
         where = "" if question.others_from >= whole.wish_end else ", inside its own queue only"
-        yield f"Its user wishes that it is not evicted{until}{where}"
+        is_bare = workload.key.kind == POD
+        why = "As nothing would make a bare pod again, it" if is_bare else "Its user wishes that it"
+        yield f"{why} is not evicted{until}{where}"
     if whole.reclaimable_from > now:
         yield (
             f"Having waited long, it keeps lent quota until {rfc3339(whole.reclaimable_from)}, but not from gangs that"

@@ -17,7 +17,7 @@ from queues.api.api_resources import FLAVORS, HYPERNODES, QUEUES, TOPOLOGIES, Ap
 from queues.plan import Admit, Evict, Reason
 from queues.quota.budgets import NO_HOURS, WARNED_AT, hours_text, hundredths
 from queues.quota.budgets import SECONDS as HOUR
-from queues.reason_codes import NEVER, OF_DEPENDENCIES, ReasonCode
+from queues.reason_codes import NEVER, ReasonCode
 from queues.text_format import counted, rfc3339, span
 from queues.workload import AdmissionId, WorkloadKey
 
@@ -131,8 +131,8 @@ def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> Even
     if reason.code == ReasonCode.UNKNOWN_QUEUE:
         # Names of queues are shown only to users who may see these queues; all who see the object see its events.
         message += f": `kubectl muster explain {ref.name} -n {ref.namespace}` names those that look alike"
-    # No warning for what time solves; what never fits, or comes after what cannot end well, is for its owner to change.
-    warning = reason.code in NEVER or reason.code in OF_DEPENDENCIES - {ReasonCode.WAITS_FOR_DEPENDENCY}
+    # No warning for what time solves, and for what its owner wants to be so.
+    warning = reason.code in NEVER - {ReasonCode.ON_HOLD}
     return EventNote(ref=ref, reason=reason.code, message=message, action=WAIT, warning=warning)
 
 

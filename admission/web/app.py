@@ -296,9 +296,15 @@ class ReadApi:
         shown = list(found)
         for index, one in enumerate(found):
             reason = one.reason
-            more = "" if reason is None else advice_on(ReasonCode.of_row(reason.code), {}).administrator
-            if reason is not None and more and await self._administers(caller, one.queue):
-                reason = msgspec.structs.replace(reason, for_administrators=more)
+            advice = None if reason is None else advice_on(ReasonCode.of_row(reason.code), {})
+            if reason is None or advice is None or not advice.administrator:
+                continue
+            if await (
+                self.rights.administers_all(caller)
+                if advice.of_platform
+                else self._administers(caller, one.queue)
+            ):
+                reason = msgspec.structs.replace(reason, for_administrators=advice.administrator)
                 shown[index] = msgspec.structs.replace(one, reason=reason)
         return tuple(shown)
 

@@ -38,6 +38,10 @@ class Context:
     #: Levels of the topology, and tiers of the HyperNodes.
     tiers: Tiers = NO_TIERS
 
+    def classes_for_users(self) -> dict[str, int]:
+        """Value of each priority class that users may name."""
+        return {name: value for name, value in self.priorities.items() if not name.startswith("system-")}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextChange:
@@ -142,15 +146,13 @@ def _unusable(default: QueueName | None, namespace: str) -> Obstacle | None:
     return Obstacle(ReasonCode.INVALID_SPEC, message)
 
 
-def _is_for_users(priority_class: str) -> bool:
-    return not priority_class.startswith("system-")
-
-
 def _priority(fact: WorkloadFact, context: Context) -> tuple[int, Obstacle | None]:
     if not fact.priority_class:
         return context.default_priority, fact.obstacle
     value = context.priorities.get(fact.priority_class)
     if value is not None:
         return value, fact.obstacle
-    message = unknown_name("priority class", fact.priority_class, filter(_is_for_users, context.priorities))
+    known = context.classes_for_users()
+    message = unknown_name("priority class", fact.priority_class, known)
+    message += ". Name one of these" if known else ": leave it out, as there is none"
     return context.default_priority, fact.obstacle or Obstacle(ReasonCode.UNKNOWN_PRIORITY_CLASS, message)

@@ -24,7 +24,7 @@ from admission.web.http import encode, errors_as_json, json_answer
 from admission.web.leader.forecasts import Forecasts, Learn, StartsUnknown, Tell
 from admission.web.leader.forwarding import ASKER, LeaderBusy, PluginFailed
 from admission.web.leader.nodes import NodeQuestion, known_nodes, node_list
-from admission.web.leader.outlook import Problem, outlooks
+from admission.web.leader.outlook import KnownBesides, Problem, outlooks
 from admission.web.leader.question_line import LineFull, QuestionLine
 from admission.web.reader import NotLeading
 from admission.web.trials.on_leader import ANSWER_WITHIN, InThread, trial
@@ -115,8 +115,12 @@ class LeaderAnswers:
         async def outlook(in_thread: InThread) -> bytes:
             problems = self._problems(namespace, name)
             expected, view = self.forecasts.of, self._world_view()
-            use = None if view is None else view.world.budgets.use
-            told_of = functools.partial(outlooks, expected=expected, budget_use=use)
+            known = (
+                None
+                if view is None
+                else KnownBesides(view.world.budgets.use, view.context.classes_for_users())
+            )
+            told_of = functools.partial(outlooks, expected=expected, known_besides=known)
 
             def told() -> bytes:
                 return encode(told_of(last.snapshot, last.plan, namespace, name, kind, problems))

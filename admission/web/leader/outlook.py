@@ -3,8 +3,9 @@
 From the leader's memory.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,6 +22,16 @@ from queues.reason_codes import NEEDS_A_CHANGE
 from queues.text_format import rfc3339, span
 from queues.workload import Workload, WorkloadKey
 
+
+class KnownBesides(NamedTuple):
+    """What the leader knows besides a snapshot."""
+
+    #: None if no queue has a budget.
+    budget_use: BudgetUse | None = None
+    #: Values of the priority classes that users may name.
+    classes: Mapping[str, int] = MappingProxyType({})
+
+
 #: A workload with seats that does not go on: what is known of it, and what is wrong.
 Problem = tuple[Workload, Reason]
 
@@ -36,11 +47,12 @@ def outlooks(
     problems: Sequence[Problem] = (),
     *,
     expected: Callable[[WorkloadKey], ExpectedStartBody | None] = lambda key: None,
-    budget_use: BudgetUse | None = None,
+    known_besides: "KnownBesides | None" = None,
 ) -> tuple[OutlookBody, ...]:
     """Outlooks of the workloads of this name that are pending, run or have a problem, by kind; empty: there is none.
-    ``problems``: of workloads of this name. ``expected``: when a pending workload should start. ``budget_use``: None
-    if no queue has a budget."""
+    ``problems``: of workloads of this name. ``expected``: when a pending workload should start. ``known_besides``:
+    None for nothing."""
+    budget_use, classes = known_besides or KnownBesides()
     wrong = {workload.key: reason for workload, reason in problems}
     known = {workload.key: workload for workload, _ in problems}
     known |= {
@@ -54,7 +66,7 @@ def outlooks(
     for key, workload in sorted(known.items()):
         if kind not in (None, str(workload.kind)):
             continue
-        explained, place = explain(snapshot, plan, key), standing(next_snapshot, key)
+        explained, place = explain(snapshot, plan, key, classes), standing(next_snapshot, key)
         if explained is not None or key in wrong or place is not None:
             outlook = _outlook(snapshot, workload, explained or _NOT_PENDING, wrong.get(key))
             reason = plan.reasons.get(key)

@@ -16,6 +16,7 @@ from admission.reconcile.world_status import WorldStatuses
 from queues.plan import Reason
 from queues.read_api.bodies import PendingList
 from queues.reason_codes import ADVICE, ReasonCode, advice_on
+from queues.resources import GPU
 from queues.sql.read.pending import waiting_body
 from tests.builders.facts import JOB, NOW, TEAM, job, node, queue, world
 
@@ -36,6 +37,7 @@ SAYS_IT_ITSELF: Final = {
     ReasonCode.NAME_TAKEN,
     ReasonCode.NOT_ITS_POD,
     ReasonCode.NOT_GATED,
+    ReasonCode.UNKNOWN_PRIORITY_CLASS,
 }
 
 
@@ -53,7 +55,24 @@ def test_each_code_has_its_sentence_for_the_owner_and_for_administrators(golden:
         "As far as is known it is kept until 2026-11-26T10:00:00Z",
         "Nothing to do: it goes on by itself",
     ]
-    assert advice_on(ReasonCode.PREEMPTED, {}) == ("", ""), "it is no wait"
+    assert advice_on(ReasonCode.PREEMPTED, {}) == ("", "", False), "it is no wait"
+
+
+@pytest.mark.parametrize(
+    ("code", "facts", "owner"),
+    [
+        ("NoFit", {"asked": 4, "takes": {GPU: 1000}}, "Wait for room; fewer or smaller pods fit earlier"),
+        ("NoFit", {"asked": 1, "takes": {GPU: 8000}}, "Wait for room; a smaller pod fits earlier"),
+        ("NoFit", {"asked": 1, "takes": {GPU: 1000, "cpu": 4000}}, "Wait for room"),
+        (
+            "NeverFits",
+            {"over": 152, "queue": "a"},
+            "Waiting does not help: ask for less, or name another queue",
+        ),
+    ],
+)
+def test_what_cannot_be_less_is_not_asked_to_be(code: str, facts: dict[str, Any], owner: str) -> None:
+    assert advice_on(ReasonCode(code), facts).owner == owner
 
 
 def test_no_owner_is_told_to_do_what_takes_rights_over_queues() -> None:

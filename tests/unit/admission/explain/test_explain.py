@@ -17,7 +17,7 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.suggestions import SuggestionKind, _victim_count, _victims_text
 from admission.explain.what_if import WhatIf, WhatIfOutcome
-from admission.web.leader.outlook import outlooks
+from admission.web.leader.outlook import KnownBesides, outlooks
 from queues import kind_names
 from queues.admissions import AdmissionState, Seat
 from queues.plan import Evict, Reason
@@ -114,7 +114,8 @@ def world(queues: list[Queue], running: list[Running], waiting: list[Workload]) 
 
 def explained(snapshot: Snapshot, name: str = "it") -> Explained:
     plan, _ = decide(snapshot, Memo())
-    found = explain(snapshot, plan, WorkloadKey(kind_names.JOB, name))
+    classes = {"low": 1, "same": 2, "mid": 20, "high": 100}
+    found = explain(snapshot, plan, WorkloadKey(kind_names.JOB, name), classes)
     assert found is not None
     return found
 
@@ -224,7 +225,18 @@ def test_the_lowest_priority_that_would_do_is_told() -> None:
 
     changes = told(world([queue("a", 32)], running, [job("it", "a", priority=5)]))
 
-    assert changes[SuggestionKind.PRIORITY] == "priority 11 (it has 5): 1 of its own queue is evicted for it"
+    assert (
+        changes[SuggestionKind.PRIORITY]
+        == "priority class mid (20 instead of 5): 1 of its own queue is evicted for it"
+    )
+
+
+def test_without_a_higher_class_no_priority_is_advised() -> None:
+    running = [(job(f"y{n}", "a", priority=200), [f"n{n}"]) for n in range(4)]
+
+    assert SuggestionKind.PRIORITY not in told(
+        world([queue("a", 32)], running, [job("it", "a", priority=100)])
+    )
 
 
 def test_a_class_that_never_preempts_is_told_with_who_would_go_without_it() -> None:
@@ -381,7 +393,7 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             job("it", "a", obstacle=Obstacle(ReasonCode.OTHER_GATES, "it has gates of others")),
             queue("a", 8),
             SuggestionKind.WORKLOAD,
-            "Wait until their controllers remove the gates; take them out of a template: it has gates of others",
+            "Wait until their controllers remove the gates; take them out of a template",
         ),
     ],
 )
@@ -409,7 +421,7 @@ def test_budgets_that_are_nearly_used_up_or_too_small_for_its_run_time_are_told(
     def told_of(name: str, hours: int) -> tuple[str, ...]:
         used = {top: {GPU: HoursUsed(hours * 3_600_000, 0, snapshot.now)}}
         use = BudgetUse(Period(snapshot.now - day, snapshot.now + day), used)
-        (outlook,) = outlooks(snapshot, plan, "ml", name, None, budget_use=use)
+        (outlook,) = outlooks(snapshot, plan, "ml", name, None, known_besides=KnownBesides(use))
         return outlook.budgets
 
     ends = rfc3339(snapshot.now + day)

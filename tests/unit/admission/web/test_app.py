@@ -111,16 +111,21 @@ async def test_decisions_are_told_as_far_as_their_workloads_may_be_seen(get: Get
         assert (await get(f"{path}?{wrong}"))[0] == 400
 
 
-async def test_what_administrators_can_do_is_told_to_them_alone(reader: FakeReader, get: Get) -> None:
+async def test_what_administrators_can_do_is_told_to_them_alone(
+    reader: FakeReader, get: Get, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def told(user: str, query: str = "") -> tuple[str, str]:
         _, [one] = await get(f"namespaces/ml/workloads/tune-3{query}", user)
         return one["reason"]["advice"], one["reason"]["forAdministrators"]
 
-    advice = ADVICE[ReasonCode.QUEUE_LIMIT]
+    advice = ADVICE[ReasonCode.QUEUE_LIMIT][:2]
     assert await told("admin") == advice
-    assert await told("alice") == (advice.owner, "")
+    assert await told("alice") == (advice[0], "")
     reader.administrators = ("alice",)
     assert await told("alice", "?kind=job") == advice
+    monkeypatch.setitem(ADVICE, ReasonCode.QUEUE_LIMIT, ADVICE[ReasonCode.NO_FIT])  # type: ignore[arg-type]
+    assert (await told("admin"))[1] == "add nodes"
+    assert (await told("alice"))[1] == "", "nodes are the platform's"
     _, listed = await get("pending")
     assert {one["reason"]["forAdministrators"] for one in listed["items"] if one["reason"]} == {""}
 

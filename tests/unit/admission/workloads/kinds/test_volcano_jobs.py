@@ -130,9 +130,10 @@ def test_a_class_that_never_preempts_is_that_of_its_workload() -> None:
 def test_a_class_that_does_not_exist_is_an_obstacle_until_it_does() -> None:
     fact = a_volcano_job(task(), priorityClassName="high")
     told = "priority class high does not exist"
-    assert in_context(fact, Context()).obstacle == ("UnknownPriorityClass", told)
+    none = f"{told}: leave it out, as there is none"
+    assert in_context(fact, Context()).obstacle == ("UnknownPriorityClass", none)
     others = Context(priorities={"highest": 3, "low": 1, "system-node-critical": 9})
-    told += "; did you mean highest? There are highest and low"
+    told += "; did you mean highest? There are highest and low. Name one of these"
     assert in_context(fact, others).obstacle == ("UnknownPriorityClass", told)
     assert ContextChange.between(Context(), others).is_about(fact)
     assert in_context(fact, Context(priorities={"high": 1})).obstacle is None
