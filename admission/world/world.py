@@ -671,8 +671,7 @@ class World:
             ),
             refusal=self.refusals.get(key),
             recreations=self.recreations.of(key),
-            # Only for what runs it is asked.
-            may_use_queue=user is None or not (pods or admissions) or self.queue_permissions.tell(user),
+            may_use_queue=self._may_use_queue(user, fact, runs=bool(pods or admissions)),
             policy=DEFAULT_POLICY if user is None else self.queue_permissions.policy(user.queue),
             run_limit=self.queue_permissions.run_limit(admissions[0].queue) if admissions else None,
             held_by=self.queue_permissions.policy(admissions[0].queue) if admissions else DEFAULT_POLICY,
@@ -684,6 +683,15 @@ class World:
             if user is None or not (checks := self.queue_permissions.checks(user.queue))
             else self.admission_checks.of(key, checks, generation, now),
         )
+
+    def _may_use_queue(self, user: QueueUser | None, fact: WorkloadFact | None, *, runs: bool) -> bool:
+        """Asked for what runs only. Of what may follow another policy of its queue it is remembered who it is."""
+        if user is None:
+            return True
+        starts_so = fact is not None and fact.whole_by_default
+        follows = starts_so or self.ledger.setbacks_of(user.workload).unready is not None
+        may_use = self.queue_permissions.tell(user) if runs or follows else True
+        return may_use or not runs
 
     def _with_volumes(
         self,

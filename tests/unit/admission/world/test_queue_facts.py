@@ -9,9 +9,9 @@ from admission.facts.cluster import QueueFact
 from admission.world import queues
 from admission.world.world import World
 from queues.quota.accounts import Account
-from queues.quota.queue import Limits, Loan
+from queues.quota.queue import Limits, Loan, QueuePolicy
 from queues.workload import NO_FLAVOR, QueueName
-from tests.builders.facts import NOW, gone, queue, see, world
+from tests.builders.facts import NOW, TEAM, gone, job, queue, see, world
 
 GPU = "nvidia.com/gpu"
 A, B = QueueName("a"), QueueName("b")
@@ -106,3 +106,11 @@ def test_a_status_that_changes_costs_no_look_at_the_loans_and_stores_what_counts
     monkeypatch.setattr(queues, "loans_in_force", None)
     see(known, replace(owning("b", 8), shown="Open", changed_by="somebody"), now=NOW + 1)
     assert (deserved(known), unsaved(known)) == ({"a": 4, "b": 12}, {"b": 12})
+
+
+def test_work_that_waits_follows_the_policy_of_its_queue() -> None:
+    fact = job(3, name="train", suspended=True, whole_by_default=True)
+    known = world([queue(TEAM), fact])
+    assert known.states[fact.key].workload.minimum == 3
+    see(known, queue(TEAM, policy=QueuePolicy(jobs="array")))
+    assert known.states[fact.key].workload.minimum == 1
