@@ -379,7 +379,7 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
         if levels and what_if.outcome_of_workload(pod_sets=freer).is_admitted:
             message = f"{', '.join(levels)} preferred instead of required"
             yield _change(SuggestionKind.WORKLOAD, message, {"levels": levels})
-    yield from _one_by_one(what_if)
+    yield from _one_by_one(what_if, refused)
     fit = reasons.room_left(refused, workload)
     if len(workload.pod_sets) == 1 and fit is not None and 0 < fit < workload.minimum:
         (pods,) = workload.pod_sets
@@ -399,7 +399,7 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
                 return
 
 
-def _one_by_one(what_if: WhatIf) -> Iterator[ChangeBody]:
+def _one_by_one(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
     """The pods of a Job started one by one, where nothing but the default makes a gang of them."""
     workload = what_if.workload
     if not workload.whole_by_default or workload.minimum < 2:
@@ -411,7 +411,9 @@ def _one_by_one(what_if: WhatIf) -> Iterator[ChangeBody]:
         count = (most + too_many) // 2
         outcome = what_if.outcome_of_workload(pod_sets=(replace(pods, count=count),), minimum=count)
         most, too_many = (count, too_many) if outcome.is_admitted else (most, count)
-    if starting := most - len(pods.done):
+    starting = most - len(pods.done)
+    first = what_if.outcome_of_workload(pod_sets=(replace(pods, count=most + 1),), minimum=most + 1)
+    if starting or (refused.code is ReasonCode.NEVER_FITS and _may_fit(first.reason)):
         text = f'its pods started one by one (annotation {GROUP_MIN_MEMBER}: "1"): {starting} of '
         text += f"{pods.wanted_count()} start now"
         yield _change(SuggestionKind.WORKLOAD, text, {"pods": starting, "minimum": workload.minimum})

@@ -514,6 +514,11 @@ def test_a_job_that_is_a_gang_by_default_is_shown_how_many_of_its_pods_would_sta
     assert shown(2) == [], "it says itself that they start together"
     assert shown(0, whole_by_default=True) == [], "none would start"
 
+    in_one = replace(job("it", "a", count=200), whole_by_default=True)
+    snapshot = world([queue("a", 32, 32)], full(of="a"), [in_one])
+    (message,) = (each.message for each in explained(snapshot).changes if "one by one" in each.message)
+    assert message.endswith(": 0 of 200 start now"), "the only way that keeps all 200"
+
 
 def test_as_many_pods_as_a_limit_leaves_room_for_are_suggested() -> None:
     snapshot = world([queue("a", 0, 24)], [(job("own", "a"), ["n3"])], [job("it", "a", count=3)])
