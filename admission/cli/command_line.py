@@ -210,7 +210,7 @@ def unknown_command(path: str, words: Sequence[str], known: Sequence[str]) -> st
     program, other = ("kubectl muster", muster) if path.startswith("kubectl") else ("muster", kubectl_muster)
     group, word = path.removeprefix(program).strip(), words[0]
     by_habit = instead_of()[program]
-    both = " ".join(words[:2])
+    both = " ".join(words[:2]).partition("=")[0]
     called = both if not group and both in by_habit else f"{group} {word}".strip()
     if (instead := by_habit.get(called)) is not None:
         pass

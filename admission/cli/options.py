@@ -168,7 +168,7 @@ def of_user(command: Command) -> Command:
     """Add ``--user`` and ``--mine``: only what one user created; the command gets both as the read API takes them."""
 
     @click.option("--user", type=USER, help="Only what this user created.")
-    @click.option("--mine", is_flag=True, help="Only what you created.")
+    @click.option("--mine", is_flag=True, help="Only what you created, in all namespaces without -n.")
     @wraps(command)
     def of_one(*, user: str | None, mine: bool, **given: Any) -> Any:
         if user and mine:
@@ -199,11 +199,14 @@ def namespaces(command: Command) -> Command:
     return namespace(click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")(command))
 
 
-def chosen_namespace(given: str | None, all_namespaces: bool, route: Route) -> str | None:
-    """The namespace that a command is about, None for all. Raises UsageError: both were asked for."""
+def chosen_namespace(
+    given: str | None, all_namespaces: bool, route: Route, *, mine: bool = False
+) -> str | None:
+    """The namespace that a command is about, None for all. ``mine``: what a user created is in any of them, unless one
+    was named. Raises UsageError: both were asked for."""
     if given and all_namespaces:
         raise click.UsageError("-n and -A exclude each other.")
-    return None if all_namespaces else route.namespace(given)
+    return None if all_namespaces or (mine and not given) else route.namespace(given)
 
 
 def dry_run(verb: str, *more: str) -> Callable[[Command], Command]:

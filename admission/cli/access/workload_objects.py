@@ -6,6 +6,7 @@ They are looked for at the API server: what was made a moment ago is there, and 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
@@ -248,8 +249,10 @@ def kind_of(route: Route, name: str) -> KindOfObjects:
     for kinds in (lambda: _BUILT_IN, _shipped, lambda: added_kinds(route)):
         if (kind := next((each for each in kinds() if each.name == name), None)) is not None:
             return kind
-    known = ", ".join(sorted(each.name for each in (*_BUILT_IN, *_shipped())))
-    raise click.UsageError(f"{name!r} is no kind of workload. Expected one of {known}.")
+    known = sorted(each.name for each in (*_BUILT_IN, *_shipped()))
+    if alike := get_close_matches(name, known, n=1):
+        raise click.UsageError(f"{name!r} is no kind of workload. Did you mean {alike[0]}?")
+    raise click.UsageError(f"{name!r} is no kind of workload. Expected one of {', '.join(known)}.")
 
 
 def _of_each_kind(route: Route, function: Callable[[KindOfObjects], R]) -> list[R]:

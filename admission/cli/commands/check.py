@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Validate documents without a cluster.")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", nargs=-1)
+@click.option("-f", "--filename", "more", multiple=True, metavar="FILE", help="The same, as kubectl has it.")
 @click.option(
     "-o",
     "--output",
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Form of the findings.",
 )
-def check(files: tuple[str, ...], output: str) -> int:
+def check(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
     """Validate documents of Volcano (Jobs, PodGroups, Queues, HyperNodes), of Muster, Jobs, Pods and other owners of
     pods without a cluster.
 
@@ -40,6 +41,8 @@ def check(files: tuple[str, ...], output: str) -> int:
     from queues.api.check.check import check_documents
     from queues.api.check.summary import summary_lines
 
+    if not (files := files + more):
+        raise click.UsageError("Missing argument 'FILE...'.")
     texts, findings = document_files(files)
     findings += check_documents(texts, check_as_in_cluster)
     if output == "json":

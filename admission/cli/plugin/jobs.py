@@ -78,7 +78,7 @@ def jobs(
     GPUS is what a workload holds, asks for while it waits, or held last. Below what waits is why, and what to do.
     `kubectl muster explain` tells all of one, also after it was deleted.
     """
-    here = chosen_namespace(namespace, all_namespaces, route)
+    here = chosen_namespace(namespace, all_namespaces, route, mine=bool(asked["mine"]))
     states = asked["states"]
     since = asked["since"] or (_USUAL_SINCE if "ended" in states else None)
     query = {
@@ -94,7 +94,7 @@ def jobs(
         say(f"What ended before {body.history_begins} is not known any more.", err=True)
     return output.show(
         body,
-        lambda: jobs_table(body, output, everywhere=all_namespaces),
+        lambda: jobs_table(body, output, everywhere=here is None),
         nothing=nothing_listed(body, query, since),
     )
 
@@ -110,7 +110,7 @@ def jobs_table(body: WorkloadList, output: Output, *, everywhere: bool) -> str:
         return text
     if not fits(text, _COLUMNS):
         text = item_table(_columns(body.now, everywhere, short=True), body.items, output)
-    reasons = [reason_line(one.reason) or NONE for one in body.items]
+    reasons = [_way_out(one) if is_suspended(one) else reason_line(one.reason) or NONE for one in body.items]
     return with_texts(text, reasons, output.room, title="REASON", is_beside=output.room is None)
 
 
@@ -133,12 +133,21 @@ def _columns(now: str, everywhere: bool, *, short: bool) -> list[TableColumn[Lis
         TableColumn("ADMITTED", lambda one: age(one.admitted, now), right=True, wide=True),
         TableColumn("ENDED", lambda one: age(one.ended, now), right=True, wide=True),
         TableColumn("NODES", lambda one: _nodes(one, len(one.nodes)), wide=True),
-        TableColumn("REASON", lambda one: reason_line(one.reason, wide=True), wide=True),
+        TableColumn(
+            "REASON",
+            lambda one: _way_out(one) if is_suspended(one) else reason_line(one.reason, wide=True),
+            wide=True,
+        ),
     ]
 
 
 def _state(one: ListedBody) -> str:
     return SHOWN_STATES.get(one.state) or one.result or ("suspended" if is_suspended(one) else "ended")
+
+
+def _way_out(suspended: ListedBody) -> str:
+    it = f"{suspended.kind}/{suspended.name} -n {suspended.namespace}"
+    return f"`kubectl muster resume {it}` has it wait again"
 
 
 def _short_user(user: str) -> str:
@@ -148,7 +157,9 @@ def _short_user(user: str) -> str:
 
 
 def _nodes(one: ListedBody, most: int) -> str | None:
-    """Names of at most so many nodes, and how many more there are."""
+    """Names of at most so many nodes, and how many more there are. What is suspended has left its nodes."""
+    if is_suspended(one):
+        return None
     shown = ",".join(one.nodes[:most])
     more = one.node_count - len(one.nodes[:most])
     return f"{shown}+{more}" if shown and more else shown or None

@@ -68,7 +68,7 @@ def pending(
     wait one by one under an owner, such as a Deployment, are one line, with the position, the expected start and the
     reason of the first. The expected start is right 4 of 5 times; `explain` has it as times of day.
     """
-    here = chosen_namespace(namespace, all_namespaces, route)
+    here = chosen_namespace(namespace, all_namespaces, route, mine=bool(whose["mine"]))
     query = {"queue": queue, "namespace": here, **whose}
     body = pages(route, "pending", PendingList, query, limit=limit)
 
@@ -76,7 +76,7 @@ def pending(
         for line in ignored_lines(body.items):
             click.echo(line, err=True)
         lines = body if pods else structs.replace(body, items=tuple(together(body.items)))
-        return pending_table(lines, output, everywhere=all_namespaces)
+        return pending_table(lines, output, everywhere=here is None)
 
     return output.show(body, shown, nothing=nothing_waits(body, here, queue, of_whom(whose)))
 

@@ -85,7 +85,7 @@ def queues(names: tuple[str, ...], resource: str | None, output: Output, route: 
     return output.show(
         structs.replace(body, items=tuple(chosen)),
         shown,
-        nothing="You may see no queue: RBAC lets you get none, or there is none yet.",
+        nothing="You may see no queue: you lack the ClusterRole muster-queue-viewer, or there is none yet.",
         name=lambda queue: f"queue/{queue.name}",
     )
 

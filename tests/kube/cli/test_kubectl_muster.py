@@ -229,7 +229,10 @@ async def test_users_without_a_right_on_queues_see_none(plugin: Plugin) -> None:
     )
 
     assert (said.returncode, said.stdout) == (0, "")
-    assert said.stderr == "You may see no queue: RBAC lets you get none, or there is none yet.\n"
+    assert (
+        said.stderr
+        == "You may see no queue: you lack the ClusterRole muster-queue-viewer, or there is none yet.\n"
+    )
 
 
 async def test_a_pod_without_a_token_is_told_that_nobody_knows_it(plugin: Plugin) -> None:

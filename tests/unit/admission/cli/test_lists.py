@@ -27,6 +27,20 @@ async def test_states_and_users_are_asked_for_in_the_words_of_the_read_api(
     await ask("jobs -A --mine --state ended")
     assert (reader.asked.states, reader.asked.chosen.user) == (("finished",), "admin")
     assert reader.asked.since > 0
+    for words, namespace in (("jobs --mine", None), ("jobs --mine -n ml", "ml"), ("jobs -n ml", "ml")):
+        await ask(words)
+        assert reader.asked.namespace == namespace
+
+
+def test_what_is_suspended_has_left_its_nodes_and_says_how_it_goes_on() -> None:
+    stopped = structs.replace(LISTED[0], state="suspended", reason=None, nodes=("n1",), node_count=1)
+    body = WorkloadList(now="2026-11-21T10:00:00Z", total=1, total_everywhere=1, items=(stopped,))
+    text = jobs_table(body, Output(), everywhere=False)
+    assert "n1" not in text
+    assert (
+        f"`kubectl muster resume {stopped.kind}/{stopped.name} -n {stopped.namespace}` has it wait again"
+        in text
+    )
 
 
 @with_rows("words", "sentence")

@@ -224,7 +224,7 @@ def test_check_gives_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixt
     file = tmp_path / "queue.yaml"
     file.write_bytes(HEAVY)
 
-    assert call("check", "-o", "json", file) == 1
+    assert call("check", "-o", "json", "-f", file) == 1
     (finding,) = json.loads(capsys.readouterr().out)
     assert (finding["path"], finding["line"], finding["severity"]) == ("spec.weight", 6, "error")
 

@@ -156,6 +156,7 @@ async def test_of_a_name_of_several_all_are_listed_and_nothing_is_done(
         ("logs group", "logs is not for a podgroup: `kubectl get pods -n ml` lists pods"),
         ("logs sweep -t worker", "job/sweep has no tasks: those are of Volcano Jobs."),
         ("logs train -t workers", "vcjob/train has no task workers. It has: master, worker."),
+        ("hold vjob/train", "'vjob' is no kind of workload. Did you mean vcjob?"),
         ("cancel service/x", "'service' is no kind of workload. Expected one of "),
         ("cancel gone", "There is no workload gone in namespace ml.\n`kubectl muster jobs -n ml` lists"),
         ("hold vcjob/gone", 'Looking for vcjob/gone: jobs "gone" not found'),
@@ -241,7 +242,7 @@ async def test_a_kind_that_is_mistyped_is_named_also_where_the_user_may_not_see_
 ) -> None:
     server.forbidden = WORKLOAD_KINDS.path()
     code, _, err = await ask("hold jbo/train")
-    assert (code, "'jbo' is no kind of workload. Expected one of" in err) == (2, True)
+    assert (code, "'jbo' is no kind of workload. Did you mean job?" in err) == (2, True)
 
 
 @pytest.mark.parametrize(("verb", "action"), [("suspend", "AbortJob"), ("resume", "ResumeJob")])
