@@ -38,6 +38,7 @@ from queues.plan import Reason
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.slices import slices
+from queues.sql.lease_times import RETRY_SECONDS
 from queues.workload import QueueName, WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -46,6 +47,9 @@ _log = logging.getLogger(__name__)
 LOOK_EVERY: Final = 5.0
 #: Seconds after which it is noticed that an outage has begun or ended.
 NOTICED_EVERY: Final = 0.5
+#: Seconds for which an outage may go on before it is noticed, in which a lease is renewed; objects say when they were
+#: created in whole seconds.
+UNNOTICED: Final = RETRY_SECONDS + 1.0
 #: Writes per second of one replica.
 _PER_SECOND: Final = 20.0
 
@@ -152,7 +156,7 @@ class _Workloads:
 
     def __init__(self, since: float) -> None:
         """``since``: seconds since the epoch."""
-        self._since = int(since)  # as objects say when they were created
+        self._since = since - UNNOTICED
         #: The oldest are dropped if there are too many.
         self.notes: deque[EventNote] = deque(maxlen=BACKLOG)
 

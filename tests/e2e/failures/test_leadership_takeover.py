@@ -82,7 +82,7 @@ def test_gangs_that_come_while_postgres_is_away_wait_and_running_pods_go_on(harn
         recover(harness.stack.postgres)
         sandbox.wait_running("waits", 4)
         sandbox.wait(lambda: not any(away(sandbox, each) for each in queues), "queues to be changed back")
-        assert told_away(sandbox) == ["waits"]
+        assert told_away(sandbox).count("waits") == 1
 
         assert leader.process.running
         each_pod_once_so_far(harness, sandbox.name, 12)
