@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
-from queues.resources import scale
 from queues.text_format import rfc3339
 
 
@@ -409,6 +408,10 @@ ADVICE: Final[Mapping[ReasonCode, Advice]] = {
 }
 
 
+#: Units of ``queues.resources`` in one device.
+_ONE_DEVICE: Final = 1000
+
+
 def advice_on(code: ReasonCode, facts: Mapping[str, Any]) -> Advice:
     """What to do about a reason with these facts (times are seconds since the epoch); nothing if no rule is known."""
     if code is ReasonCode.RESERVED and (at := facts.get("at")):
@@ -416,7 +419,7 @@ def advice_on(code: ReasonCode, facts: Mapping[str, Any]) -> Advice:
     if code is ReasonCode.RESERVED and facts.get("soon"):
         return Advice(_NOTHING)
     if code is ReasonCode.NO_FIT and facts.get("asked") == 1:
-        asked = [units <= scale(name) for name, units in (facts.get("takes") or {}).items() if "/" in name]
+        asked = [units <= _ONE_DEVICE for name, units in (facts.get("takes") or {}).items() if "/" in name]
         is_smallest = bool(asked) and all(asked)
         return ADVICE[code]._replace(
             owner="Wait for room" + ("" if is_smallest else "; a smaller pod fits earlier")
