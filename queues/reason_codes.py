@@ -294,6 +294,8 @@ _NOTHING: Final = "Nothing to do: it goes on by itself"
 _OTHER_QUEUE: Final = "Name another queue, or wait until an administrator of the queue ends this"
 
 _NO_ADVICE: Final = Advice()
+#: In units of ``queues.resources``.
+_ONE_DEVICE: Final = 1000
 
 #: By code; others are about no workload that waits.
 ADVICE: Final[Mapping[ReasonCode, Advice]] = {
