@@ -551,6 +551,8 @@ class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     expected: ExpectedStartBody | None = None
     #: What is to be known of the budgets that it counts in, a sentence each.
     budgets: tuple[str, ...] = ()
+    #: What else is to be known while it runs, a sentence each: that it is on hold, how many of its members are done.
+    notes: tuple[str, ...] = ()
 
 
 class PathLimitBody(Body, frozen=True, kw_only=True):

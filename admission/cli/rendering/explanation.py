@@ -116,7 +116,8 @@ def workload_text(one: ExplanationBody, output: Output) -> str:
         _section("Waits because", filled(_because(one), room)),
         _section("What would let it in", filled(_changes(one), room)),
         _section("Can it be evicted?", filled(_standing(one), room)),
-        _section("Budgets", _budgets(one, room)),
+        _section("Also", _sentences(one.outlook.notes if one.outlook else (), room)),
+        _section("Budgets", _sentences(one.outlook.budgets if one.outlook else (), room)),
         _section("Limits on the way", _limits(one, inner)),
         _section("Waits behind", _behind(one, inner)),
         *(
@@ -360,9 +361,8 @@ def took(stage: StageBody) -> str | None:
     return f"{_BEFORE.get(stage.stage, '+')}{text}"
 
 
-def _budgets(one: ExplanationBody, room: int | None) -> str:
-    told = () if one.outlook is None else one.outlook.budgets
-    return "".join(filled(f"- {one_line(each)}.\n", room, hanging="  ") for each in told)
+def _sentences(sentences: Iterable[str], room: int | None) -> str:
+    return "".join(filled(f"- {one_line(each)}.\n", room, hanging="  ") for each in sentences)
 
 
 def _standing(one: ExplanationBody) -> str:

@@ -17,6 +17,8 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.suggestions import SuggestionKind, _victim_count, _victims_text
 from admission.explain.what_if import WhatIf, WhatIfOutcome
+from admission.facts.pods import Conduct, Hold
+from admission.facts.workloads import JobCounts
 from admission.web.leader.outlook import KnownBesides, outlooks
 from queues import kind_names
 from queues.admissions import AdmissionState, Seat
@@ -41,6 +43,7 @@ from queues.workload import (
     WorkloadKey,
 )
 from tests.builders.decided_work import a_node, a_workload, an_admission
+from tests.builders.facts import job as job_fact
 from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import snapshots
 from tests.tables import with_rows
@@ -433,6 +436,22 @@ def test_budgets_that_are_nearly_used_up_or_too_small_for_its_run_time_are_told(
     assert told_of("it", 93) == (nearly, f"{long}It is admitted all the same")
     assert told_of("own", 93) == (nearly,)
     assert [len(told_of("it", hours)) for hours in (80, 92, 100)] == [1, 1, 1]
+
+
+def test_what_runs_says_that_it_is_on_hold_and_how_many_of_its_members_are_done() -> None:
+    own = job("own", "a")
+    snapshot = world([queue("a", 8)], [(own, ["n0"])], [])
+    plan, _ = decide(snapshot, Memo())
+    counts = JobCounts(parallelism=10, completions=200, succeeded=11, over=((0, 11),))
+    fact = job_fact(2, name="own", conduct=Conduct(hold=Hold.ADMISSION), counts=counts)
+
+    (outlook,) = outlooks(
+        snapshot, plan, "ml", "own", None, known_besides=KnownBesides(facts={own.key: fact})
+    )
+
+    held, members = outlook.notes
+    assert "`kubectl muster unhold job/own -n ns` ends that" in held
+    assert members == "11 of 200 members have succeeded, 1 failed for good"
 
 
 def test_the_answer_has_quantities_and_is_found_by_name() -> None:
