@@ -42,10 +42,10 @@ from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices, slices
 from queues.sql.database import Database
 from queues.sql.leadership import Term
+from queues.sql.predecessors import predecessors
 from queues.sql.read import past_use
-from queues.sql.read.predecessors import predecessors
 from queues.sql.read.usage import hours_used, queue_parents
-from queues.sql.read.world import closed_among
+from queues.sql.world import closed_among
 from queues.text_format import listed
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 

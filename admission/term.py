@@ -65,7 +65,7 @@ from queues.plan import Reason
 from queues.slices import slices
 from queues.sql.database import Database
 from queues.sql.history.retention import Retention
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from queues.workload import AdmissionId, WorkloadKey
 from queues.world_rows import WorldRows
 

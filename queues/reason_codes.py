@@ -410,10 +410,6 @@ ADVICE: Final[Mapping[ReasonCode, Advice]] = {
 }
 
 
-#: Units of ``queues.resources`` in one device.
-_ONE_DEVICE: Final = 1000
-
-
 def advice_on(code: ReasonCode, facts: Mapping[str, Any]) -> Advice:
     """What to do about a reason with these facts (times are seconds since the epoch); nothing if no rule is known."""
     if code is ReasonCode.RESERVED and (at := facts.get("at")):

@@ -11,7 +11,7 @@ from admission.workloads.inputs import Timeouts
 from admission.world.world import World
 from queues.sql.database import Database
 from queues.sql.leadership import Term
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from tests.builders.facts import seen
 
 

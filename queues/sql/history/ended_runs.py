@@ -8,9 +8,9 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.resources import Resources
-from queues.sql.read.world import seconds_of
 from queues.sql.statements import parts
 from queues.sql.tables import closed_admissions, ended_workloads, workloads
+from queues.sql.world import seconds_of
 from queues.workload import QueueName
 
 _COLUMNS: Final = (

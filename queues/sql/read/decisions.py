@@ -12,9 +12,9 @@ from queues.read_api import bodies
 from queues.reason_codes import ReasonCode
 from queues.sql.read.pending import may_see
 from queues.sql.read.rows import Seen
-from queues.sql.read.world import event_fields
 from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, moment, one_of, same
 from queues.sql.tables import admissions, closed_admissions, decisions, ended_workloads, workloads
+from queues.sql.world import event_fields
 from queues.workload import Result
 
 

@@ -45,7 +45,6 @@ from queues.sql.read.pending import (
     workload_lines,
 )
 from queues.sql.read.rows import EVERY_ONE, Chosen, Seen
-from queues.sql.read.world import key_of, last_evictions, seconds_of
 from queues.sql.statements import (
     KEYS,
     MOMENT,
@@ -60,6 +59,7 @@ from queues.sql.statements import (
     same,
 )
 from queues.sql.tables import admissions, closed_admissions, ended_workloads, history_starts, workloads
+from queues.sql.world import key_of, last_evictions, seconds_of
 from queues.text_format import rfc3339
 from queues.workload import QueueName, Result, WorkloadKey
 

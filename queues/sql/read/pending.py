@@ -31,9 +31,9 @@ from queues.read_api import bodies
 from queues.read_api.quantities import facts_with_quantities, quantities
 from queues.reason_codes import NEVER, ReasonCode, advice_on
 from queues.sql.read.rows import EVERY_ONE, Chosen, PendingPage, PendingPlace, PlaceInQueue, QueueOrder, Seen
-from queues.sql.read.world import comes_first, key_of, last_evictions, seconds_of
 from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, one_of, same
 from queues.sql.tables import admissions, backoffs, reasons, workloads
+from queues.sql.world import comes_first, key_of, last_evictions, seconds_of
 from queues.text_format import rfc3339
 from queues.workload import QueueName, WorkloadKey
 

@@ -26,7 +26,6 @@ from queues.read_api.usage import UsageBody
 from queues.reason_codes import ReasonCode
 from queues.resources import DEVICE_MARK, scale, show
 from queues.sql.read.rows import KindIn, Seen
-from queues.sql.read.world import seconds_of
 from queues.sql.statements import FLAG, MOMENT, NUMBER, TEXT, TEXTS, moment
 from queues.sql.tables import (
     closed_admissions,
@@ -36,6 +35,7 @@ from queues.sql.tables import (
     queue_versions,
     queues,
 )
+from queues.sql.world import seconds_of
 from queues.workload import NO_FLAVOR, QueueName
 
 #: Evictions for other workloads.

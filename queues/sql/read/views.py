@@ -37,14 +37,6 @@ from queues.resources import is_device
 from queues.sql.read.listed import GONE_LISTED, MOST_NODES
 from queues.sql.read.pending import WAITS, shown_time, waiting_body, workload_lines
 from queues.sql.read.rows import AccountLine, Eviction, QueueLine
-from queues.sql.read.world import (
-    event_fields,
-    key_of,
-    last_evictions,
-    read_admissions,
-    read_closed,
-    seconds_of,
-)
 from queues.sql.statements import MOMENT, NUMBER, attributes, moment, newest_first, same
 from queues.sql.tables import (
     admissions,
@@ -58,6 +50,14 @@ from queues.sql.tables import (
     queues,
     reasons,
     workloads,
+)
+from queues.sql.world import (
+    event_fields,
+    key_of,
+    last_evictions,
+    read_admissions,
+    read_closed,
+    seconds_of,
 )
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName, WorkloadKey

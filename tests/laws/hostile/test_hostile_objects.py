@@ -24,7 +24,7 @@ from admission.world.world import World
 from queues.plan import Plan
 from queues.sql.database import Database
 from queues.sql.leadership import elect
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from queues.workload import AdmissionId, WorkloadKey
 from queues.world_rows import WorldRows
 from tests.builders.empty_ledger import empty_ledger

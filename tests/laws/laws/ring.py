@@ -15,7 +15,7 @@ from queues.admissions import AdmissionState
 from queues.api import names
 from queues.plan import Plan
 from queues.resources import GPU
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from queues.workload import AdmissionId
 from tests.fakes.fake_objects import ENDED, gpus_of
 from tests.laws.worlds.ring import Ring

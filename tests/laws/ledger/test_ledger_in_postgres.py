@@ -10,7 +10,7 @@ from queues.plan import Admit, Adopt
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.ledger.verification import verify
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from queues.workload import AdmissionId
 from tests.builders.empty_ledger import empty_ledger
 from tests.sql.ledger_harness import GPUS, LedgerHarness, freeing, gang, queue

@@ -29,7 +29,7 @@ from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, Outco
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.history.past_use import sum_up
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from queues.workload import AdmissionId, WorkloadKey
 from tests.builders.empty_ledger import empty_ledger
 from tests.fakes.fake_cluster import FakeCluster

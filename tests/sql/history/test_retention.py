@@ -14,7 +14,7 @@ from queues.sql.history.partitions import HistoryPartition, ensure_partitions, p
 from queues.sql.history.retention import Closing, Held, drop, expired, trim_default
 from queues.sql.leadership import elect
 from queues.sql.ledger.verification import verify
-from queues.sql.read.world import closed_among, load_world
+from queues.sql.world import closed_among, load_world
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue

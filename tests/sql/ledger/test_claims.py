@@ -4,7 +4,7 @@ from queues.admissions import Claim, Setbacks
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.observed import workloads
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from queues.workload import AdmissionId, Result
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
 

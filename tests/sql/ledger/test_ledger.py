@@ -11,9 +11,9 @@ from queues.plan import Admit, Adopt, Plan
 from queues.quota.accounts import Account
 from queues.sql.database import Database
 from queues.sql.observed.rows import NodeLimit
-from queues.sql.read.world import load_world, read_admissions
 from queues.sql.seat_columns import held_seats
 from queues.sql.tables import admissions
+from queues.sql.world import load_world, read_admissions
 from queues.workload import AdmissionId, FlavorName, WorkloadKey
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, gpus, key, queue
 

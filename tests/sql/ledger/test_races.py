@@ -11,7 +11,7 @@ from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.leadership import Term, check_term, elect, renew
 from queues.sql.ledger.balances import open_books, store_books
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from tests.sql.ledger_harness import NOW, LedgerHarness, gang, queue
 from tests.waiting import LIMIT
 

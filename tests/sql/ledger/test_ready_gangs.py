@@ -6,7 +6,7 @@ from queues.admissions import Setbacks, Unready
 from queues.reason_codes import ReasonCode
 from queues.sql import ledger
 from queues.sql.database import Database
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from queues.workload import AdmissionId
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
 

@@ -12,7 +12,7 @@ from queues.sql.observed import workloads
 from queues.sql.observed.nodes import record_node_limits
 from queues.sql.observed.queues import record_queues
 from queues.sql.observed.rows import Description, NodeLimit
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from queues.workload import FlavorName, QueueName, Result
 from tests.sql.ledger_harness import GPU, GPUS, NOW, LedgerHarness, gang, gpus, key, queue
 

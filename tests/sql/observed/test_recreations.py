@@ -12,7 +12,7 @@ from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description, Succession
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from queues.workload import QueueName, Result, WorkloadKey
 from tests.sql.ledger_harness import NOW, LedgerHarness
 

@@ -11,7 +11,7 @@ from queues.sql.database import Database
 from queues.sql.observed.rows import Description
 from queues.sql.observed.workloads import describe
 from queues.sql.read import world
-from queues.sql.read.world import last_evictions
+from queues.sql.world import last_evictions
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 from tests.builders.explained_statements import LOOKED, explained
 from tests.sql.ledger_harness import NOW, LedgerHarness, documented, eviction, gang, key, queue, reason

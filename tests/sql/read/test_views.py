@@ -16,7 +16,7 @@ from queues.sql.observed.rows import Description, NodeLimit
 from queues.sql.read import views
 from queues.sql.read.pending import pending
 from queues.sql.read.rows import Eviction
-from queues.sql.read.world import load_world, read_admissions
+from queues.sql.world import load_world, read_admissions
 from queues.text_format import rfc3339
 from queues.workload import FlavorName, QueueName
 from tests.sql.ledger_harness import GPU, GPUS, NOW, LedgerHarness, eviction, gang, gpus, key, queue, reason

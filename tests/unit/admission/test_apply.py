@@ -28,7 +28,7 @@ from queues.resources import GPU, Resources
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import Term
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from queues.workload import NO_FLAVOR, NodeName, QueueName, WorkloadKey
 from tests.builders.cycles import begun_world, cycle_over
 from tests.builders.facts import (

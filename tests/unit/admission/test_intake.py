@@ -24,7 +24,7 @@ from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
-from queues.sql.read.world import load_world
+from queues.sql.world import load_world
 from queues.workload import NO_FLAVOR, QueueName, Result, WorkloadKey
 from tests.builders.facts import (
     JOB,

@@ -10,7 +10,7 @@ from queues.kind_names import JOB, VOLCANO_JOB, KindName
 from queues.sql.database import Database
 from queues.sql.observed.rows import Description
 from queues.sql.observed.workloads import arrive, depart
-from queues.sql.read.predecessors import predecessors
+from queues.sql.predecessors import predecessors
 from queues.workload import QueueName, Result, WorkloadKey
 from tests.builders.explained_statements import LOOKED, explained
 from tests.sql.ledger_harness import NOW, LedgerHarness

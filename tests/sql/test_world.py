@@ -8,8 +8,8 @@ from sqlalchemy import text
 
 from queues.sql.database import Database
 from queues.sql.read import world
-from queues.sql.read.world import closed_among
 from queues.sql.statements import parts
+from queues.sql.world import closed_among
 from queues.workload import AdmissionId
 
 

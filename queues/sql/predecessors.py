@@ -7,9 +7,9 @@ from sqlalchemy import case, lateral, literal, or_, select, true, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.dependencies import Arrived, Predecessor, PredecessorQuestion
-from queues.sql.read.world import key_of
 from queues.sql.statements import NUMBER, TEXT, UnnestRows
 from queues.sql.tables import ended_workloads, workloads
+from queues.sql.world import key_of
 from queues.workload import Result
 
 #: Of a successor without a number: every workload that has one came before.
