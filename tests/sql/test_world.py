@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from queues.sql import world
 from queues.sql.database import Database
-from queues.sql.read import world
 from queues.sql.statements import parts
 from queues.sql.world import closed_among
 from queues.workload import AdmissionId

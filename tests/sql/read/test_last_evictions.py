@@ -6,11 +6,10 @@ from sqlalchemy import text
 from admission.web.sql_reader import SqlReader
 from queues.admissions import NEVER_AGAIN, LastEviction
 from queues.quota.queue import ROOT
-from queues.sql import ledger
+from queues.sql import ledger, world
 from queues.sql.database import Database
 from queues.sql.observed.rows import Description
 from queues.sql.observed.workloads import describe
-from queues.sql.read import world
 from queues.sql.world import last_evictions
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 from tests.builders.explained_statements import LOOKED, explained
