@@ -22,10 +22,10 @@ from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts
 from queues.errors import AnotherLedger, DatabaseError, DatabaseTooSlow, DatabaseUnavailable, Fenced
 from queues.sql import leadership
+from queues.sql import world as worlds
 from queues.sql.database import Database
 from queues.sql.history.retention import Retention
 from queues.sql.leadership import LeaseTrust
-from queues.sql.read import world as worlds
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.waiting import LIMIT, eventually
 
