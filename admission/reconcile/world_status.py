@@ -92,9 +92,10 @@ class WorldStatuses:
                 yield from self._of_volcano_job(state, ref)
             case StatusForm.POD_GROUP if fact is not None:
                 yield pod_group_status(self._workload_status(state, ref, fact.phase))
-            case StatusForm.CONDITION | StatusForm.CUSTOM_CONDITION as form if not _is_ending(state):
-                custom = form is StatusForm.CUSTOM_CONDITION
-                yield admitted_condition(self._workload_status(state, ref), custom=custom)
+            case StatusForm.CONDITION | StatusForm.CUSTOM_CONDITION as form if not state.is_over:
+                status = self._workload_status(state, ref)
+                if status.admitted or status.reason is not None or not _is_ending(state):
+                    yield admitted_condition(status, custom=form is StatusForm.CUSTOM_CONDITION)
             case _:
                 return
 
@@ -308,9 +309,8 @@ def one_by_one(workload: Workload, reason: Reason) -> str:
 
 
 def _is_ending(state: WorkloadState) -> bool:
-    """Whether a workload has ended, or is about to: all pods that it has left have. What was said last may stay."""
-    has_ended = state.pods and not state.needs_seats and not any(map(is_live, state.pods))
-    return state.is_over or bool(has_ended)
+    """Whether all pods that a workload has left have ended, and it waits for no others: what was said last may stay."""
+    return bool(state.pods) and not state.needs_seats and not any(map(is_live, state.pods))
 
 
 def _is_told_by_event(key: WorkloadKey, ref: ObjectRef) -> bool:

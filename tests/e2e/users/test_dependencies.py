@@ -57,8 +57,8 @@ def test_work_starts_when_what_it_comes_after_has_ended_as_it_wants(
     told = sandbox.wait_reason("after-bad", "DependencyFailed")
     assert "job/bad failed, and job/after-bad is to start once it has succeeded" in told
     assert "DependencyFailed" in sandbox.explain("after-bad")
-    _, _, command = told.rpartition("kubectl ")
-    sandbox.stack.kubectl(*command.split(), "-n", sandbox.name)
+    _, command, _ = told.rsplit("`", 2)
+    sandbox.stack.kubectl(*command.split()[1:])
     sandbox.wait_running("after-bad", 1)
 
     sandbox.add(volcano_job(sandbox, "late", 1))
