@@ -8,6 +8,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -256,7 +258,8 @@ async def test_command_and_controller_say_in_one_sentence_that_the_schema_is_of_
 
     monkeypatch.setattr(controller.asyncio, "sleep", look_again)
     with caplog.at_level(logging.WARNING, logger=controller.__name__):
-        await controller._migrate_when_up(muster)
+        outage: Any = SimpleNamespace(note=lambda _: None)
+        await controller._migrate_when_up(muster, outage)
     (said,) = caplog.records
     assert "unreleased version of Muster" in str(getattr(said, "why", ""))
     assert looks == 3
