@@ -1,8 +1,9 @@
 """Counts, lists of names, durations, times and addresses as sentences, Kubernetes documents and settings write them."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 #: The first and the last second that can be written.
 _FIRST: Final = -62_135_596_800
@@ -15,6 +16,12 @@ _LONGEST_TIME: Final = 64
 _COMPARED: Final = 200
 #: Durations below so many seconds are shown in steps of so many seconds.
 _ROUNDED: Final = ((600, 1), (8 * 3600, 60), (8 * 86_400, 3600))
+#: Ten years: a longer duration counts as this, so that times stay times.
+LONGEST_SECONDS: Final = 10 * 365 * 86_400
+#: Characters of a duration; a longer text is none, and would be slow to take apart.
+_LONGEST_DURATION: Final = 64
+_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def counted(count: int, noun: str) -> str:
@@ -132,3 +139,23 @@ def host_and_port(text: str) -> tuple[str, int] | None:
     if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not in_brackets):
         return None
     return host.strip("[]"), int(port)
+
+
+def seconds_of(text: str) -> float | None:
+    """A Go duration in seconds, at most ``LONGEST_SECONDS``; None if it is not a duration."""
+    if len(text) > _LONGEST_DURATION:
+        return None
+    if text == "0":
+        return 0.0
+    parts = list(_DURATION_PART.finditer(text))
+    if not parts or "".join(part.group() for part in parts) != text:
+        return None
+    seconds = sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
+    return min(seconds, float(LONGEST_SECONDS))
+
+
+def excerpt(value: Any) -> str:
+    """A value for a message, cut after 60 characters."""
+    # The part that is shown is all that is formatted of a text, which may have any length.
+    text = repr(value[:61]) if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from queues.api import names
-from queues.api.model import excerpt
 from queues.api.reading.user_values import duration, shortened
+from queues.text_format import excerpt
 
 _DURATION: Final = "a duration such as 90s, 30m or 2h"
 _TRUTH: Final = "'true' or 'false'"

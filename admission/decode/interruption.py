@@ -9,10 +9,10 @@ from admission.decode.fields import one
 from admission.decode.ignored_values import ignored_in_metadata
 from admission.facts.pods import NOTHING_SAID, Conduct, Hold
 from queues.api import names
-from queues.api.model import LONGEST_SECONDS
 from queues.api.reading.dependencies import read_dependencies
 from queues.api.reading.user_values import duration, shortened
 from queues.api.types.pod import WirePodSpec
+from queues.text_format import LONGEST_SECONDS
 
 _NAMES: Final = (
     names.USER,

@@ -24,7 +24,6 @@ from admission.wire import WireMetadata
 from queues.api import names
 from queues.api.flavor_tolerations import TOLERATIONS_AT, added_positions
 from queues.api.json_patch import escaped
-from queues.api.model import excerpt
 from queues.api.node_affinity import unpinned
 from queues.api.reading.user_values import (
     MOST_CONTAINERS,
@@ -39,7 +38,7 @@ from queues.api.validation.queued_work import NO_NODE_NAME, NO_SYSTEM_CLASS
 from queues.json_values import mapping_at, value_at
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, Resources, in_bytes, scale, show
-from queues.text_format import listed
+from queues.text_format import excerpt, listed
 from queues.workload import AdmissionId, Obstacle, PodSet
 
 _TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)

@@ -10,13 +10,13 @@ import msgspec
 
 from admission.facts.volcano_jobs import JobSpec, NetworkTopologySpec, PolicySpec, TaskSpec, VolumeSpec
 from admission.wire import Int32, WireMetadata, WireStruct
-from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
 from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS, duration
 from queues.api.validation.defaults import MAX_RETRY, default_minimum, default_task_name, with_needed_plugins
 from queues.api.validation.plugin_flags import unsupported_plugins
 from queues.api.validation.unsupported import UNTIMED, unsupported_fields
 from queues.errors import InvalidDocument
+from queues.text_format import excerpt
 
 
 def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:

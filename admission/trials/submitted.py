@@ -25,13 +25,12 @@ from admission.workloads.kinds import SUSPENDED, KindSupport, known_kinds, read_
 from queues import kind_names
 from queues.api import names
 from queues.api.api_resources import POD_GROUPS, VOLCANO_JOBS
-from queues.api.model import excerpt
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name
 from queues.api.validation.pod_fields import pod_problems
 from queues.api.validation.validation import unknown_fields
 from queues.errors import MusterError
 from queues.read_api.trials import SkippedBody, TrialBody, TrialRequestBody
-from queues.text_format import rfc3339
+from queues.text_format import excerpt, rfc3339
 from queues.workload import WorkloadKey
 
 Document = Mapping[str, Any]

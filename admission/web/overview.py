@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from admission.web.queue_standing import Standings, account_of
 from admission.web.reader import EVERYTHING, Sight, UnknownName
-from queues.api.model import seconds_of
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.quota.access_limits import PER_USER, access_limits_of, field_of
 from queues.api.quota.quota_document import Spec
@@ -40,7 +39,7 @@ from queues.read_api.quantities import quantity
 from queues.reason_codes import ReasonCode, did_you_mean
 from queues.resources import amount, show
 from queues.sql.read.rows import AccountLine, QueueLine, QueueOrder
-from queues.text_format import names_alike, rfc3339
+from queues.text_format import names_alike, rfc3339, seconds_of
 from queues.workload import FlavorName, QueueName
 
 Item = TypeVar("Item", bound=bodies.LineBody)

@@ -4,7 +4,6 @@ Types are as strict as the API server's: ``replicas: "2"`` is an error, not 2. A
 ``null`` counts as absent.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
@@ -27,6 +26,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from queues.errors import InvalidDocument
+from queues.text_format import excerpt
 
 Text = StrictStr
 Flag = StrictBool
@@ -58,29 +58,6 @@ Duration = Annotated[Text, Field(pattern=DURATION_PATTERN)]
 #: Labels or annotations that are read of one object or template, each by itself.
 MOST_PAIRS = 5000
 
-#: Ten years: a longer duration counts as this, so that times stay times.
-LONGEST_SECONDS = 10 * 365 * 86_400
-#: Characters of a duration; a longer text is none, and would be slow to take apart.
-_LONGEST_DURATION = 64
-
-_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def seconds_of(text: str) -> float | None:
-    """A Go duration in seconds, at most ``LONGEST_SECONDS``; None if it is not a duration."""
-    if len(text) > _LONGEST_DURATION:
-        return None
-    if text == "0":
-        return 0.0
-    parts = list(_DURATION_PART.finditer(text))
-    if not parts or "".join(part.group() for part in parts) != text:
-        return None
-    seconds = sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
-    return min(seconds, float(LONGEST_SECONDS))
-
-
 #: A DNS label, and a DNS subdomain; each may be empty.
 LABEL_PATTERN = r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 SUBDOMAIN_PATTERN = r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
@@ -92,13 +69,6 @@ def path_of(location: Sequence[int | str]) -> str:
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text or "document"
-
-
-def excerpt(value: Any) -> str:
-    """A value for a message, cut after 60 characters."""
-    # The part that is shown is all that is formatted of a text, which may have any length.
-    text = repr(value[:61]) if isinstance(value, str) else repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _null_is_empty(values: Any) -> Any:

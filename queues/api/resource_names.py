@@ -7,10 +7,10 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Final
 
-from queues.api.model import excerpt
 from queues.api.reading.user_values import is_label_key
 from queues.errors import InvalidQuantity, MusterError
 from queues.resources import CPU, GPU, MEMORY, PODS, quantity
+from queues.text_format import excerpt
 
 #: What the names of huge pages begin with, before the size of a page.
 HUGE_PAGES: Final = "hugepages-"

@@ -59,8 +59,8 @@ from queues import kind_names
 from queues.admissions import AdmissionState
 from queues.api import names
 from queues.api.api_resources import JOBS, ApiResource
-from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_PODS, UserValues, number, shortened
+from queues.text_format import excerpt
 from queues.workload import PodSet
 
 #: What an annotation says that means yes or no; None: neither, or it is not there.

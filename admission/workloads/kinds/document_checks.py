@@ -28,7 +28,6 @@ from queues.api import names
 from queues.api.api_resources import CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_CLAIMS
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.check.owners import named_queue
-from queues.api.model import excerpt
 from queues.api.reading.dependencies import AFTER_PATH, read_dependencies, unusable_dependency
 from queues.api.types.workload_kind import WorkloadKindSpec
 from queues.api.validation.known import Known
@@ -41,7 +40,7 @@ from queues.api.workload_kinds import PASSING_KINDS
 from queues.json_values import text_at, value_at, without_nulls
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, show
-from queues.text_format import counted
+from queues.text_format import counted, excerpt
 
 #: Kinds that wait as what their operator makes of them, with what there is to know of that.
 _PASSED_ON: Final = {(each.resource.api_version, each.resource.kind): each.waits_as for each in PASSING_KINDS}

@@ -43,7 +43,7 @@ from queues.api.check.owners import owner_findings, owner_kind
 from queues.api.check.readable_part import readable_part
 from queues.api.convert.kueue_types import KUEUE_GROUP, KUEUE_KINDS
 from queues.api.metadata_keys import KeyUse
-from queues.api.model import Model, excerpt
+from queues.api.model import Model
 from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.job_template import JobTemplate
@@ -61,6 +61,7 @@ from queues.api.validation.unsupported import unsupported, unsupported_in_queue
 from queues.api.validation.validation import KINDS, kind_of, unknown_fields, violations_of
 from queues.api.validation.violations import Violation
 from queues.json_values import mapping_at, value_at
+from queues.text_format import excerpt
 
 #: The most that etcd stores of one object, and that ``kubectl apply`` can copy into an annotation.
 MOST_BYTES = 1_572_864

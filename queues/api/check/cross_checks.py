@@ -12,7 +12,6 @@ from queues.api.api_resources import CLAIM_TEMPLATES, ApiResource
 from queues.api.check.finding import Finding, Subject
 from queues.api.kueue_names import LOCAL_QUEUE
 from queues.api.metadata import ObjectMeta
-from queues.api.model import excerpt
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.job_flow import JobFlow
@@ -29,6 +28,7 @@ from queues.api.validation.validation import defaulted, kind_of, violations_of
 from queues.json_values import list_at, mapping_at, text_at, value_at
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue import path_upwards
+from queues.text_format import excerpt
 from queues.workload import QueueName
 
 #: Label that the API server puts on every Namespace.

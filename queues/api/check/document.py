@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from queues.api.model import excerpt
+from queues.text_format import excerpt
 
 #: Values that a document may expand to by aliases; a real document of 1 MiB has fewer than 200,000.
 MOST_VALUES = 1_000_000

@@ -21,7 +21,6 @@ from queues.api.api_resources import (
 from queues.api.check.cross_checks import Definitions
 from queues.api.check.finding import Finding, Subject
 from queues.api.check.own_names import POD_OWNERS
-from queues.api.model import excerpt
 from queues.api.reading.user_values import number
 from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.validation.job_rules import queue_reference_violations
@@ -36,7 +35,7 @@ from queues.api.workload_kinds import PASSING_KINDS
 from queues.json_values import list_at, mapping_at, text_at, value_at
 from queues.quota.queue import Queue, path_upwards
 from queues.resources import Resources
-from queues.text_format import counted
+from queues.text_format import counted, excerpt
 from queues.workload import QueueName
 
 _JOB_TEMPLATE: Final = "spec.jobTemplate"

@@ -23,13 +23,13 @@ from queues.api.convert.kueue_types import (
     WorkloadPriorityClass,
 )
 from queues.api.convert.namespaces import by_namespace, convert_namespaces
-from queues.api.model import excerpt
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.validation import defaulted, unknown_parts, violations_of
 from queues.api.validation.violations import of_model
 from queues.quota.queue import HIGHEST_USER_PRIORITY, Queue
+from queues.text_format import excerpt
 
 #: Kueue's kinds that Muster has nothing for, and what that means.
 _NOT_SUPPORTED: Final = {

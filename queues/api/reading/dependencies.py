@@ -4,12 +4,11 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from queues.api.model import excerpt
 from queues.api.names import AFTER
 from queues.api.reading.user_values import is_dns_name
 from queues.dependencies import Dependency
 from queues.kind_names import KindName
-from queues.text_format import listed
+from queues.text_format import excerpt, listed
 
 MOST_DEPENDENCIES: Final = 20
 _FORM: Final = re.compile(r"(?P<kind>[a-z0-9]+)/(?P<name>[^/:]+)(?::(?P<end>.*))?", re.DOTALL)

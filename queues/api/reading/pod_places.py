@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from queues.api.model import excerpt
 from queues.api.names import PARTITIONS, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from queues.api.types.pod import WireAffinity, WireNodeSelectorTerm, WirePodSpec, WireSelectorRequirement
 from queues.errors import InvalidDocument
+from queues.text_format import excerpt
 from queues.workload import HostPort, NodeFilter, Partition, Preference, Requirement, Toleration
 
 #: Host ports of a pod that are read.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from queues.api.model import excerpt, seconds_of
 from queues.reason_codes import ReasonCode
+from queues.text_format import excerpt, seconds_of
 from queues.workload import UNUSABLE_QUEUE, HostPort, NodeFilter, Obstacle, Preference, QueueName, Requirement
 
 #: Pods of one workload at a time: a gang is admitted in one transaction, and looked at in one step of the loop. With

@@ -13,9 +13,8 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from queues.api.model import excerpt, seconds_of
 from queues.errors import MusterError
-from queues.text_format import counted
+from queues.text_format import counted, excerpt, seconds_of
 
 #: Characters of a schedule; a longer text is none.
 LONGEST_SCHEDULE: Final = 256

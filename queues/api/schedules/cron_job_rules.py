@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import UTC
 from typing import Final
 
-from queues.api.model import excerpt
 from queues.api.reading.user_values import is_dns_name
 from queues.api.schedules.cron import (
     SHORTEST_INTERVAL,
@@ -17,6 +16,7 @@ from queues.api.schedules.made_jobs import made_job, made_job_violations
 from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.validation.known import Known
 from queues.api.validation.violations import NOT_A_LABEL, Violation
+from queues.text_format import excerpt
 
 #: Characters of a CronJob's name: those of its Jobs have a dash and the minutes since 1970 behind it.
 LONGEST_CRON_NAME: Final = 52

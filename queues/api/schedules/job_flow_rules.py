@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from queues.api.model import excerpt
 from queues.api.reading.user_values import LABEL, is_dns_name
 from queues.api.schedules.made_jobs import guard_violations, made_job, made_job_violations
 from queues.api.types.job_flow import Flow, JobFlow
@@ -12,6 +11,7 @@ from queues.api.types.job_template import JobTemplate
 from queues.api.validation.cycles import cycles
 from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.violations import NOT_A_LABEL, Violation
+from queues.text_format import excerpt
 
 #: Phases that a probe of a task may ask for, as Kubernetes has them.
 PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")

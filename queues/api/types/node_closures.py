@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from queues.api.metadata import ObjectMeta
-from queues.api.model import Duration, Labels, Model, Quantities, Text, Time, excerpt, seconds_of
+from queues.api.model import Duration, Labels, Model, Quantities, Text, Time
 from queues.api.names import MUSTER, OF_TENANT
 from queues.errors import InvalidDocument
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.resources import Resources
-from queues.text_format import second_at
+from queues.text_format import excerpt, second_at, seconds_of
 from queues.workload import FlavorName, NodeName, QueueName
 
 #: Nodes that a status or a drain names.

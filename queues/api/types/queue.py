@@ -9,17 +9,7 @@ import msgspec
 from pydantic import Field, StrictInt
 
 from queues.api.metadata import LabelSelector, ObjectMeta
-from queues.api.model import (
-    Count,
-    Duration,
-    Flag,
-    Int32,
-    Model,
-    OpenModel,
-    Quantities,
-    Text,
-    Time,
-)
+from queues.api.model import Count, Duration, Flag, Int32, Model, OpenModel, Quantities, Text, Time
 from queues.api.names import RETRY, SCHEDULING_VOLCANO
 from queues.api.quota.loans import MOST_LOANS, loans_of
 from queues.api.reading.user_values import MOST_LIMITS, duration, is_label_key, resource_problem

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
-from queues.api.model import excerpt
 from queues.api.types.command import CommandDocument
 from queues.api.validation.violations import Violation
+from queues.text_format import excerpt
 
 #: Actions that Commands may ask for: on a whole Job, and on a Queue.
 JOB_COMMANDS: Final = ("AbortJob", "ResumeJob", "RestartJob", "CompleteJob", "TerminateJob")

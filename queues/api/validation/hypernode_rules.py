@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from queues.api.model import excerpt
 from queues.api.reading.name_patterns import InvalidPattern, check_pattern
 from queues.api.reading.user_values import SUBDOMAIN
 from queues.api.types.hypernode import HyperNode, HyperNodeMemberSpec, MemberSelector
 from queues.api.validation.violations import Violation, selector_violations
+from queues.text_format import excerpt
 
 _SELECTORS = "exactly one of exactMatch, regexMatch and labelMatch"
 

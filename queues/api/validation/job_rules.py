@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from queues.api.model import excerpt
 from queues.api.names import ROOT_QUEUE
 from queues.api.reading.user_values import LABEL, MOST_PODS, SUBDOMAIN
 from queues.api.types.volcano_job import NetworkTopology, VolcanoJob, VolcanoTaskSpec
@@ -18,7 +17,7 @@ from queues.json_values import list_at, value_at
 from queues.quota.access import access_refusal
 from queues.quota.queue import Queue, path_upwards
 from queues.reason_codes import did_you_mean, with_advice
-from queues.text_format import names_alike
+from queues.text_format import excerpt, names_alike
 
 #: Violations after which no further task is looked at.
 _ENOUGH = 100

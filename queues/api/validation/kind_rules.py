@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from queues import kind_names
-from queues.api.model import excerpt
 from queues.api.types.workload_kind import (
     PassedOn,
     Path,
@@ -15,6 +14,7 @@ from queues.api.types.workload_kind import (
 )
 from queues.api.validation.violations import Violation
 from queues.api.workload_kinds import SHIPPED_KINDS
+from queues.text_format import excerpt
 
 #: Words that CEL keeps for itself: an expression cannot name a field so.
 _RESERVED: Final = frozenset(

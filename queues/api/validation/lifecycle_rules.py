@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from queues.api.model import excerpt
 from queues.api.types.volcano_job import JobAction, JobEvent, LifecyclePolicy
 from queues.api.validation.violations import Violation
+from queues.text_format import excerpt
 
 EVENTS: Final = tuple(JobEvent)
 ACTIONS: Final = tuple(JobAction)

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from queues.api.model import excerpt
 from queues.api.quota.loans import end_of, lasting, loans_of
 from queues.api.types.queue import QueueDocument, queues_of
 from queues.api.validation.violations import Violation, limit_violations
@@ -14,7 +13,7 @@ from queues.quota.loans import loans_in_force
 from queues.quota.queue import ROOT, Loan
 from queues.quota.queue import Queue as DomainQueue
 from queues.resources import amount
-from queues.text_format import rfc3339
+from queues.text_format import excerpt, rfc3339
 
 Document = Mapping[str, Any]
 

@@ -14,12 +14,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from queues.api.model import excerpt
 from queues.api.validation.queued_work import pod_templates
 from queues.api.validation.violations import Violation
 from queues.errors import InvalidQuantity
 from queues.json_values import list_at, text_at
 from queues.resources import quantity
+from queues.text_format import excerpt
 
 #: The version of Kubernetes whose fields these are.
 KUBERNETES: Final = "1.36"

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-from queues.api.model import excerpt, seconds_of
 from queues.api.names import (
     BALANCED,
     CHECKPOINT_INTERVAL,
@@ -64,6 +63,7 @@ from queues.api.validation.violations import (
 )
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import BEYOND_NODES, GPU, MOST_ON_NODE, amount, show
+from queues.text_format import excerpt, seconds_of
 
 #: Entries of lists and maps of a pod's spec, by their field.
 _COUNTED: Final = {

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 
-from queues.api.model import excerpt
 from queues.api.names import HOLD_MIN_RESOURCES
 from queues.api.reading.user_values import HOLD_EXPECTED, hold_seconds
 from queues.api.resource_names import problem_of_limit
@@ -15,6 +14,7 @@ from queues.api.validation.job_rules import (
 from queues.api.validation.known import Known
 from queues.api.validation.pod_rules import annotation_violations
 from queues.api.validation.violations import Violation, entry_path, quantity_violations, selector_violations
+from queues.text_format import excerpt
 
 
 def podgroup_violations(group: PodGroup, known: Known) -> list[Violation]:

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE
 from queues.api.reading.user_values import LONGEST_LABEL_VALUE, SUBDOMAIN
 from queues.api.resource_names import problem_of_limit
@@ -25,7 +24,7 @@ from queues.quota.queue import MOST_LEVELS, ROOT, path_below_root
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue_policies import parameter_problems
 from queues.resources import Resources, amount, show
-from queues.text_format import counted
+from queues.text_format import counted, excerpt
 from queues.workload import QueueName
 
 

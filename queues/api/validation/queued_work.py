@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from queues.api import names
-from queues.api.model import excerpt
 from queues.api.validation.violations import Violation
 from queues.json_values import list_at, mapping_at, value_at
+from queues.text_format import excerpt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from queues.api.model import excerpt
 from queues.api.names import RUN_TIME
 from queues.api.reading.user_values import duration
 from queues.api.types.batch_job import BatchJob, Pod
@@ -11,7 +10,7 @@ from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.violations import Violation
 from queues.quota.queue import Queue, run_limit
 from queues.text_format import duration as duration_text
-from queues.text_format import span
+from queues.text_format import excerpt, span
 
 
 class DeclaredRunTime(NamedTuple):

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
-from queues.api.model import excerpt
 from queues.api.names import DEFAULT_SCHEDULER, VOLCANO_SCHEDULER
 from queues.api.validation.violations import Violation
 from queues.json_values import list_at, mapping_at
+from queues.text_format import excerpt
 
 
 class Handling(StrEnum):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
-from queues.api.model import excerpt
 from queues.api.quota.loans import lasting
 from queues.api.types.queue import QueueAccess, QueueDocument, QueueSpec, queues_of
 from queues.api.validation.loan_rules import loan_refusals, weakened_loans
@@ -19,6 +18,7 @@ from queues.json_values import mapping_at, text_at, value_at
 from queues.quota.accounts import Account
 from queues.quota.effective_limits import Numbers, below, numbers_of
 from queues.quota.queue import ROOT, Queue
+from queues.text_format import excerpt
 from queues.workload import NO_FLAVOR, QueueName
 
 Document = Mapping[str, Any]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from queues.api.bounds import Excess, excesses, within_bounds
-from queues.api.model import Model, excerpt, path_of
+from queues.api.model import Model, path_of
 from queues.api.names import (
     BATCH,
     BATCH_VOLCANO,
@@ -80,6 +80,7 @@ from queues.json_values import mapping_at, value_at
 from queues.quota.access import access_refusal
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue import path_upwards
+from queues.text_format import excerpt
 from queues.workload import QueueName
 
 #: (apiVersion, kind) → model.

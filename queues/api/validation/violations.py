@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from queues.api.metadata import LabelSelector
-from queues.api.model import DURATION_PATTERN, SUBDOMAIN_PATTERN, excerpt, path_of
+from queues.api.model import DURATION_PATTERN, SUBDOMAIN_PATTERN, path_of
 from queues.api.reading.user_values import (
     LONGEST_LABEL_VALUE,
     MOST_LISTED,
@@ -18,6 +18,7 @@ from queues.api.reading.user_values import (
 from queues.api.resource_names import doubt_about, is_extended, problem_of_limit
 from queues.errors import InvalidQuantity, QuantityTooLarge
 from queues.resources import amount, in_bytes, show
+from queues.text_format import excerpt
 
 NOT_A_LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "

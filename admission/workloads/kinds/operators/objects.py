@@ -37,7 +37,6 @@ from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader
 from queues.api import names
 from queues.api.api_resources import ApiResource, ObjectRef
 from queues.api.json_patch import escaped
-from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_POD_SETS, MOST_PODS, UserValues, is_uid, shortened
 from queues.api.types.workload_kind import (
     KindDemand,
@@ -49,6 +48,7 @@ from queues.api.types.workload_kind import (
 )
 from queues.kind_names import KindName
 from queues.reason_codes import ReasonCode
+from queues.text_format import excerpt
 from queues.workload import Obstacle, PodSet, PodSetProgress, WorkloadKey
 
 #: What is worked out of the pods of a kind that has no templates.

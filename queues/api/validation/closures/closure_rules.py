@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from queues.api.model import excerpt
 from queues.api.reading.user_values import is_dns_name
 from queues.api.types.node_closures import NodeDrain, Reservation, duration_of
 from queues.api.validation.known import Known
@@ -13,7 +12,7 @@ from queues.errors import InvalidDocument, InvalidQuantity
 from queues.node_closures import NodeClosure
 from queues.quota.queue import ROOT, path_upwards
 from queues.resources import show
-from queues.text_format import go_duration, rfc3339
+from queues.text_format import excerpt, go_duration, rfc3339
 
 #: Objects of each of the two kinds in a cluster that have not ended. Ended ones cost a turn nothing.
 MOST_CLOSURES: Final = 200

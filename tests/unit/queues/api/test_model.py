@@ -3,7 +3,6 @@
 import pytest
 from pydantic import ValidationError
 
-from queues.api.model import seconds_of
 from queues.api.reading.user_values import is_label_key
 from queues.api.resource_names import is_extended
 from queues.api.types.queue import QueueDocument
@@ -12,6 +11,7 @@ from queues.api.validation.unsupported import unsupported, unsupported_in_queue
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.quota.queue import Limits, NodeRecoveryRules
 from queues.resources import MOST, Resources, amount, quantity
+from queues.text_format import seconds_of
 from queues.workload import Requirement
 from tests.tables import with_rows
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from queues.api.model import LONGEST_SECONDS
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
     MOST_PODS,
@@ -19,6 +18,7 @@ from queues.api.reading.user_values import (
 from queues.errors import InvalidQuantity
 from queues.reason_codes import ReasonCode
 from queues.resources import BEYOND_NODES, amount, quantity, request
+from queues.text_format import LONGEST_SECONDS
 from queues.workload import UNUSABLE_QUEUE
 
 
