@@ -13,6 +13,7 @@ PAGE = Path("docs/reference/names.md")
 READERS = (
     "queues/api",
     "queues/resources.py",
+    "queues/text_format.py",
     "admission/decode",
     "admission/kube/writers/dry_runs.py",
     "admission/kube/watch/store.py",
