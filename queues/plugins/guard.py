@@ -159,10 +159,8 @@ class GuardedPlacement(PlacementPolicy):
 
 
 def read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same numbers, which the one who gets them cannot change."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    """The same numbers, which the one who gets them can neither change nor make changeable."""
+    return np.asarray(array.data.toreadonly())
 
 
 def _not_array(found: object, kind: type[np.generic], length: int) -> str:

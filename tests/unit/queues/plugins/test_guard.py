@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from queues.plugins.guard import AskedPolicy, PluginFault, RunningCopy, guarded
+from queues.plugins.guard import AskedPolicy, PluginFault, RunningCopy, guarded, read_only
 from queues.plugins.interface import (
     FlavorPolicy,
     OrderPolicy,
@@ -144,3 +144,12 @@ def test_what_the_interface_allows_is_the_answer() -> None:
     assert costs(lambda running: [each.lost_work + each.disturbance for each in running]) == [7]
     assert flavors(lambda every: every[::-1]) == ("b", "a")
     assert flavors(lambda _: ()) == ()
+
+
+def test_what_a_plug_in_is_given_cannot_be_made_changeable() -> None:
+    own = np.arange(6, dtype=np.int64).reshape(2, 3)
+    given = read_only(own)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        given.setflags(write=True)
+    own[0, 0] = 7
+    assert given[0, 0] == 7, "no copy"
