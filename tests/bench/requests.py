@@ -1,4 +1,4 @@
-"""What one gang costs the API server over its whole life, beside the same Jobs without Muster.
+"""What one gang costs the API server from its creation to its deletion, beside the same Jobs without Muster.
 
 Gangs of 8 are submitted at once to nodes that hold half of them: the first half starts at once, the other waits behind
 it. All run for some seconds, end, and are deleted. Requests are counted, with their bytes, in the API server's audit

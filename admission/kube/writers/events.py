@@ -166,7 +166,7 @@ class EventWriter:
 
 def _needs_a_change(note: EventNote) -> bool:
     """Whether it is the reason of a workload that does not start by itself."""
-    return note.action == WAIT and (note.code or note.reason) in NEEDS_A_CHANGE
+    return note.action == WAIT and _code(note) in NEEDS_A_CHANGE
 
 
 def _code(note: EventNote) -> str:
