@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+from statistics import mean
 
 import pytest
 
@@ -71,6 +73,27 @@ def test_no_node_ever_holds_more_than_it_has(tmp_path: Path) -> None:
     for _, sign, node, job in changes:
         used[node] = used.get(node, 0) + sign * gpus[job]
         assert used[node] <= 8000
+
+
+@pytest.mark.parametrize(
+    ("order", "waits"),
+    [("priority", [1, 8.6, 18.2, 30]), ("fifo", [13.4, 15.9, 16, 19.3])],
+    ids=["small before large", "by arrival"],
+)
+def test_gangs_that_are_all_there_at_once_end_as_soon_under_each_order(
+    tmp_path: Path, order: str, waits: list[float]
+) -> None:
+    # They need 761 nodes for 5 s: whatever the order, of the 100 there are 61 have to run eight pods.
+    sizes = Random(7).choices([1, 2, 4, 8], [40, 30, 20, 10], k=300)
+    jobs = [f"g{i},{'abcd'[i % 4]},0,5,{size},8" for i, size in enumerate(sizes)]
+    place = folder(tmp_path, *jobs, nodes=100, quotas="a,200\nb,200\nc,200\nd,200\n")
+    (place / "case.json").write_text('{"rack_required": false}')
+
+    segments = played(load(place), replace(rules.DEFAULT, order=order))
+
+    assert max(segment.end for segment in segments) == 40
+    starts = {size: [each.start for each in segments if len(each.nodes) == size] for size in (1, 2, 4, 8)}
+    assert [mean(of_size) for of_size in starts.values()] == pytest.approx(waits, abs=0.05)
 
 
 @pytest.mark.parametrize("moment", [3000, 9000, 15000])
