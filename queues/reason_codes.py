@@ -294,6 +294,10 @@ _NOTHING: Final = "Nothing to do: it goes on by itself"
 _OTHER_QUEUE: Final = "Name another queue, or wait until an administrator of the queue ends this"
 
 _NO_ADVICE: Final = Advice()
+_ALONE: Final = (
+    "If each pod can work alone, let them start one by one "
+    '(annotation scheduling.volcano.sh/group-min-member: "1")'
+)
 #: In units of ``queues.resources``.
 _ONE_DEVICE: Final = 1000
 
@@ -412,6 +416,10 @@ ADVICE: Final[Mapping[ReasonCode, Advice]] = {
 
 def advice_on(code: ReasonCode, facts: Mapping[str, Any]) -> Advice:
     """What to do about a reason with these facts (times are seconds since the epoch); nothing if no rule is known."""
+    if "alone" in facts:
+        count, of, when = facts["alone"], facts["of"], "at a time" if code is ReasonCode.NEVER_FITS else "now"
+        words = "" if count is None else f": {f'up to {count}' if count else 'none'} of {of} {when}"
+        return ADVICE[code]._replace(owner=_ALONE + words)
     if code is ReasonCode.RESERVED and (at := facts.get("at")):
         return Advice(f"As far as is known it is kept until {rfc3339(at)}")
     if code is ReasonCode.RESERVED and facts.get("soon"):

@@ -26,6 +26,8 @@ from queues.workload import AdmissionId, FlavorName, QueueName, Workload
 
 #: Of workloads that never fit, come after others or wait for a budget: they keep nothing out that could start.
 _APART: Final = " that cannot be admitted as things are"
+#: What a Job waits for that may be there for some of its pods.
+_FOR_ROOM: Final = (ReasonCode.QUEUE_LIMIT, ReasonCode.USER_LIMIT, ReasonCode.NO_FIT, ReasonCode.NEVER_FITS)
 
 
 def queue_limit(hit: LimitHit) -> Reason:
@@ -58,6 +60,16 @@ def room_left(reason: Reason, workload: Workload) -> int | None:
     used = 0 if reason.code is ReasonCode.NEVER_FITS else facts.get("used", 0)
     left: int = facts["limit"] - used - facts.get("kept", 0)
     return max(0, left) // each
+
+
+def with_room_alone(reason: Reason, workload: Workload) -> Reason:
+    """The reason, with how many pods there is room for if the workload is a gang by default only and waits for room."""
+    if not workload.whole_by_default or workload.minimum <= 1 or reason.code not in _FOR_ROOM:
+        return reason
+    of, room = sum(pods.wanted_count() for pods in workload.pod_sets), room_left(reason, workload)
+    if reason.code is ReasonCode.NEVER_FITS and not room:
+        return reason
+    return replace(reason, facts={**reason.facts, "alone": None if room is None else min(room, of), "of": of})
 
 
 def no_fit(

@@ -21,7 +21,6 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.fewest_endings import FOREVER, fewest_endings, time_left
 from admission.explain.quota_raises import QuotaRaise, capability_raised, deserved_raised
 from admission.explain.what_if import WhatIf, WhatIfOutcome
-from queues.api.names import GROUP_MIN_MEMBER
 from queues.api.reading.pod_places import NVLINK
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.plan import Reason
@@ -379,7 +378,6 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
         if levels and what_if.outcome_of_workload(pod_sets=freer).is_admitted:
             message = f"{', '.join(levels)} preferred instead of required"
             yield _change(SuggestionKind.WORKLOAD, message, {"levels": levels})
-    yield from _one_by_one(what_if, refused)
     fit = reasons.room_left(refused, workload)
     if len(workload.pod_sets) == 1 and fit is not None and 0 < fit < workload.minimum:
         (pods,) = workload.pod_sets
@@ -397,26 +395,6 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
                     {"pods": count, "minimum": workload.minimum},
                 )
                 return
-
-
-def _one_by_one(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
-    """The pods of a Job started one by one, where nothing but the default makes a gang of them."""
-    workload = what_if.workload
-    if not workload.whole_by_default or workload.minimum < 2:
-        return
-    (pods,) = workload.pod_sets
-    # So many members start, or are done; and so many are too many.
-    most, too_many = len(pods.done), workload.minimum
-    while too_many - most > 1:
-        count = (most + too_many) // 2
-        outcome = what_if.outcome_of_workload(pod_sets=(replace(pods, count=count),), minimum=count)
-        most, too_many = (count, too_many) if outcome.is_admitted else (most, count)
-    starting = most - len(pods.done)
-    first = what_if.outcome_of_workload(pod_sets=(replace(pods, count=most + 1),), minimum=most + 1)
-    if starting or (refused.code is ReasonCode.NEVER_FITS and _may_fit(first.reason)):
-        text = f'its pods started one by one (annotation {GROUP_MIN_MEMBER}: "1"): {starting} of '
-        text += f"{pods.wanted_count()} start now"
-        yield _change(SuggestionKind.WORKLOAD, text, {"pods": starting, "minimum": workload.minimum})
 
 
 def _with_levels_preferred(pods: PodSet) -> PodSet:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from admission.engine.reasons import not_allowed, room_left
+from admission.engine.reasons import not_allowed
 from admission.facts.admission_checks import AdmissionCheckFact
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.volcano_jobs import job_group_name
@@ -35,7 +35,6 @@ from admission.world.queues import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.api.api_resources import ADMISSION_CHECKS, POD_GROUPS, ObjectRef
-from queues.api.names import GROUP_MIN_MEMBER
 from queues.api.types.admission_check import QUEUES_SHOWN
 from queues.errors import InvalidDocument
 from queues.plan import Reason
@@ -52,13 +51,6 @@ _FOR_ROOM: Final = (
     ReasonCode.USER_LIMIT,
     ReasonCode.NO_FIT,
     ReasonCode.NAMESPACE_QUOTA,
-)
-#: What a Job waits for that may be there for some of its pods.
-_FOR_ROOM_AT_ALL: Final = (
-    ReasonCode.QUEUE_LIMIT,
-    ReasonCode.USER_LIMIT,
-    ReasonCode.NO_FIT,
-    ReasonCode.NEVER_FITS,
 )
 #: The two ways out of an update that waits for itself.
 WAYS_OUT: Final = "set maxUnavailable of its strategy to 1 or more, or maxSurge to 0"
@@ -110,8 +102,7 @@ class WorldStatuses:
             return None
         told = reason_told_in(state.workload.namespace, reason)
         # Who waits for pods of its own Deployment is shown the ways out of that.
-        advice = one_by_one(state.workload, reason) or advice_on(reason.code, reason.facts).owner
-        advice = "" if self._own_update(key) else advice
+        advice = "" if self._own_update(key) else advice_on(reason.code, reason.facts).owner
         return replace(told, message=with_advice(told.message, advice))
 
     def _why_waiting(self, state: WorkloadState) -> Reason | None:
@@ -126,13 +117,14 @@ class WorldStatuses:
             if refusal.code == reason.code:
                 return reason
             return replace(refusal, message=f"{refusal.message}; {reason.message}")
-        if reason is not None and (counted := self._counted_priority(state)):
-            reason = replace(reason, message=f"{reason.message}; {counted}")
         if reason is None:
             return None
         last = self.world.ledger.last_evictions.get(key)
         message = reason.message if last is None else last.appended_to(reason.message)
-        return replace(reason, message=message + self._own_share(state.workload, reason))
+        tree = self.world.queue_facts.tree()
+        workload, asked = state.workload, self._asked_of_share(state.workload, tree)
+        more = tree.rules_against(workload.queue, reason.code, workload.priority, asked)
+        return replace(reason, message=message + more)
 
     def problems_of(self, namespace: str, name: str) -> Iterator[tuple[Workload, Reason]]:
         """Workloads of this name that do not go on, with what is wrong.
@@ -206,17 +198,6 @@ class WorldStatuses:
         """What the object of a waiting workload says of its start; None for nothing, or if its pods are in its way."""
         # Not only at the next forecast: an update may have begun just now.
         return None if self._own_update(key) else self.starts.of(key)
-
-    def _counted_priority(self, state: WorkloadState) -> str:
-        """How much of the priority of a workload counts in its queue; "": all of it."""
-        workload = state.workload
-        limit = self.world.queue_permissions.priority_limit(workload.queue)
-        return "" if limit is None or workload.priority <= limit.most else limit.message(workload.priority)
-
-    def _own_share(self, workload: Workload, reason: Reason) -> str:
-        """What is said of a workload within what its queue deserves, if the queue takes nothing back; "": nothing."""
-        tree = self.world.queue_facts.tree()
-        return tree.takes_nothing_back(workload.queue, reason.code, self._asked_of_share(workload, tree))
 
     def _asked_of_share(self, workload: Workload, tree: QueueTree) -> Iterator[AskedOfShare]:
         """Worked out for the few reasons that need it."""
@@ -294,18 +275,6 @@ class WorldStatuses:
             told=fact.told if fact is not None else None,
             fails_by=support_of(state.key).failing_condition if state.is_run_out and not admitted else "",
         )
-
-
-def one_by_one(workload: Workload, reason: Reason) -> str:
-    """What is said to the owner of a Job whose pods are a gang by default only, and wait for room; "": nothing."""
-    if not workload.whole_by_default or workload.minimum <= 1 or reason.code not in _FOR_ROOM_AT_ALL:
-        return ""
-    of, room = sum(pods.wanted_count() for pods in workload.pod_sets), room_left(reason, workload)
-    count = "" if room is None else f": {min(room, of) or 'none'} of {of} "
-    count += "" if room is None else "at a time" if reason.code is ReasonCode.NEVER_FITS else "now"
-    return (
-        f'If each pod can work alone, let them start one by one (annotation {GROUP_MIN_MEMBER}: "1"){count}'
-    )
 
 
 def _is_ending(state: WorkloadState) -> bool:

@@ -14,6 +14,7 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Layout
 from admission.engine.plan_limit import NO_LIMIT
+from admission.engine.reasons import with_room_alone
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import explain
 from admission.trials.related_pods import with_related_pods
@@ -151,7 +152,7 @@ class _Answers:
             pods=sum(pods.wanted_count() for pods in workload.pod_sets),
             minimum=workload.minimum,
             asks=quantities(workload.asks()),
-            reason=_reason(self._reasons.get(key)),
+            reason=_reason(workload, self._reasons.get(key)),
         )
         if not (key in self._admits or victims):
             return item
@@ -205,9 +206,10 @@ class _Answers:
         )
 
 
-def _reason(reason: Reason | None) -> ReasonBody | None:
+def _reason(workload: Workload, reason: Reason | None) -> ReasonBody | None:
     if reason is None:
         return None
+    reason = with_room_alone(reason, workload)
     advice = advice_on(reason.code, reason.facts).owner
     facts = facts_with_quantities(reason.facts)
     return ReasonBody(code=reason.code, message=reason.message, advice=advice, facts=facts)

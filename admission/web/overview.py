@@ -290,8 +290,9 @@ def with_meant_queue(item: Item, names: Iterable[str]) -> Item:
     return replace(item, reason=replace(reason, advice=did_you_mean(near))) if near else item
 
 
-def with_own_share(item: Item, overview: Overview) -> Item:
-    """The item; its reason says so if it waits within what its queue deserves, and the queue takes nothing back."""
+def with_rules_against(item: Item, overview: Overview) -> Item:
+    """The item; its reason says so if its queue cuts its priority, or takes nothing back though it uses less than it
+    deserves."""
     line = overview.by_name.get(QueueName(item.queue))
     if item.reason is None or line is None:
         return item
@@ -300,7 +301,7 @@ def with_own_share(item: Item, overview: Overview) -> Item:
         for each in line.accounts
         if each.deserved is not None and not each.flavor
     )
-    more = overview.tree.takes_nothing_back(line.name, ReasonCode.of_row(item.reason.code), asks)
+    more = overview.tree.rules_against(line.name, ReasonCode.of_row(item.reason.code), item.priority, asks)
     return replace(item, reason=replace(item.reason, message=item.reason.message + more)) if more else item
 
 
@@ -543,12 +544,6 @@ def counted_by(tree: QueueTree, queue: QueueName) -> str:
         case UserTurns.AMONG_EQUALS:
             return f"{order.counted_by}; of equal priority users who used less go first"
     return order.counted_by
-
-
-def priority_limit(tree: QueueTree, queue: QueueName, priority: int) -> str:
-    """How much of a priority counts in a queue, as a phrase; "": all of it."""
-    limit = tree.priority_limit(queue_or_root(tree, queue))
-    return limit.message(priority) if priority > limit.most else ""
 
 
 def queue_or_root(tree: QueueTree, queue: QueueName) -> QueueName:

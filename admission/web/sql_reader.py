@@ -25,13 +25,12 @@ from admission.web.overview import (
     past_by_queue,
     path_to_root,
     policies,
-    priority_limit,
     stated_budgets,
     states_half_life,
     subtree,
     tree,
     with_meant_queue,
-    with_own_share,
+    with_rules_against,
 )
 from admission.web.queue_history import version_bodies
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
@@ -195,7 +194,7 @@ class SqlReader:
             **age,
             total=page.total,
             total_everywhere=page.total_everywhere,
-            items=tuple(with_own_share(with_meant_queue(item, known), overview) for item in page.items),
+            items=tuple(with_rules_against(with_meant_queue(item, known), overview) for item in page.items),
             continue_=text_of_place(page.end),
         )
 
@@ -224,7 +223,7 @@ class SqlReader:
             **age,
             total=page.total,
             total_everywhere=page.total_everywhere,
-            items=tuple(with_own_share(with_meant_queue(item, known), overview) for item in page.items),
+            items=tuple(with_rules_against(with_meant_queue(item, known), overview) for item in page.items),
             history_begins=rfc3339(begins) if begins > wanted.since else None,
             continue_=text_of_place(page.end),
         )
@@ -388,9 +387,8 @@ class SqlReader:
         queue = QueueName(one.queue)
         asks = of_those_together(one.asks, one.minimum, one.pods) if one.state == "pending" else {}
         one = msgspec.structs.replace(
-            with_own_share(with_meant_queue(one, overview.names(sight)), overview),
+            with_rules_against(with_meant_queue(one, overview.names(sight)), overview),
             path=path_to_root(overview.lines, queue, asks, sight),
-            priority_limit=priority_limit(overview.tree, queue, one.priority),
         )
         key = WorkloadKey(KindName(one.kind), one.uid)
         place = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.engine.pending.classes import ClassAnswer, ClassAnswers, WorkloadClass
+from admission.engine.reasons import with_room_alone
 from admission.provisioning.found_requests import RequestPhase
 from admission.provisioning.request_progress import FACT, NodesAsked, RequestProgress, is_for_nodes
 from queues.plan import NODES_REFUSED, Plan, Reason
@@ -80,7 +81,10 @@ class StoredReasons:
             else:
                 own = reasons.own_reasons
                 members = (key for key in verdict.workloads() if not own or key not in own)
-                if (yield from compare((key, verdict.reason) for key in members)):
+                # Its members are alike in all that this depends on.
+                first, reason = next(iter(verdict.members), None), verdict.reason
+                reason = reason if first is None else with_room_alone(reason, first.workload)
+                if (yield from compare((key, reason) for key in members)):
                     classes[name] = verdict
                 if before is not None:
                     maybe_gone.update(dict.fromkeys(before.workloads()))
@@ -91,7 +95,10 @@ class StoredReasons:
                 maybe_gone.update(dict.fromkeys(self.classes[name].workloads()))
         singles: Mapping[WorkloadKey, Reason] = self.singles
         if reasons.own_reasons is not self.singles and not (plan.stopped and not reasons.own_reasons):
-            whole = yield from compare(reasons.own_reasons.items())
+            own_reasons = reasons.own_reasons.items()
+            whole = yield from compare(
+                (key, with_room_alone(each, pending[key])) for key, each in own_reasons
+            )
             maybe_gone.update(dict.fromkeys(self.singles))
             singles = reasons.own_reasons if whole else _NO_REASONS
         candidates = iter(maybe_gone if self.begun else list(stored))
@@ -144,7 +151,9 @@ class _Comparison:
                 yield
             before = stored.get(key)
             if before is not None and before.code == reason.code:
-                if before is reason or before.message == reason.message:
+                if before is reason or (
+                    before.message == reason.message and before.facts.get("of") == reason.facts.get("of")
+                ):
                     continue
                 if not self.with_numbers:
                     changes.numbers_postponed = True

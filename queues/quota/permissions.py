@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Set
 from typing import Final, NamedTuple, TypeVar
 
 from queues.quota.access import AccessRefusal
-from queues.quota.queue import DEFAULT_POLICY, PriorityLimit, QueuePolicy, RunLimit
+from queues.quota.queue import DEFAULT_POLICY, QueuePolicy, RunLimit
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, WorkloadKey
 
@@ -83,11 +83,6 @@ class QueuePermissions:
     def may_use(self, namespace: str, queue: QueueName) -> bool:
         """True if a namespace may use a queue, or there is no such queue."""
         return self.refusal(namespace, queue) is None
-
-    def priority_limit(self, queue: QueueName) -> PriorityLimit | None:
-        """The highest priority that counts in a queue; None if there is no such queue."""
-        tree = self._tree()
-        return tree.priority_limit(queue) if _is_there(tree, queue) else None
 
     def policy(self, queue: QueueName) -> QueuePolicy:
         """The policy that counts for a queue; the default where there is no such queue."""

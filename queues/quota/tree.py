@@ -305,18 +305,23 @@ class QueueTree(EffectiveLimits):
         kept = self._kept[queue]
         return kept is None or kept in self.paths[other]
 
-    def takes_nothing_back(self, queue: QueueName, code: ReasonCode, asks: Iterable[AskedOfShare]) -> str:
-        """What is appended to a reason of this code for which work waits although its queue uses less than it deserves;
-        "": it is not so. ``asks``: of each resource that has a share. Neither the engine nor the ledger needs it."""
-        if code not in FOR_LACK or queue not in self.paths or self.policy(queue).reclaim != "never":
+    def rules_against(
+        self, queue: QueueName, code: ReasonCode, priority: int, asks: Iterable[AskedOfShare]
+    ) -> str:
+        """What is appended to a reason of this code: that not all of the priority counts, and that the queue takes
+        nothing back though it uses less than it deserves; "": neither is so. ``asks``: of each resource that has a
+        share. Neither the engine nor the ledger needs it."""
+        if queue not in self.paths:
             return ""
+        limit = self.priority_limit(queue)
+        text = f"; {limit.message(priority)}" if priority > limit.most else ""
+        if code not in FOR_LACK or self.policy(queue).reclaim != "never":
+            return text
         within = [each.asked + each.used <= each.deserved for each in asks if each.asked]
-        if not within or not all(within):
-            return ""
-        return (
-            f"; queue {queue} uses less than it deserves, and takes back nothing that others borrow"
-            " (policy.preemption.reclaim: never)"
-        )
+        if within and all(within):
+            text += f"; queue {queue} uses less than it deserves, and takes back nothing that others borrow"
+            text += " (policy.preemption.reclaim: never)"
+        return text
 
     def policies(self, queue: QueueName) -> QueuePolicies:
         """The policies that serve a queue: its own, else the nearest ancestor's."""

@@ -553,9 +553,10 @@ def _of_dependencies(workload: Workload) -> Reason | None:
 
 
 def _effects(workload: Workload) -> tuple[Hashable, ...]:
-    """What else workloads of one shape have in common: they may have as much evicted, and delay others as much."""
+    """What else workloads of one shape have in common: they may have as much evicted, delay others as much, and are
+    advised alike."""
     lasts = (run_time_class(workload), workload.preemptable, workload.min_run_time, workload.cooldown)
-    return workload.priority, workload.preempts, workload.evictions, lasts
+    return workload.priority, workload.preempts, workload.evictions, workload.whole_by_default, lasts
 
 
 def _rank_in_no_queue(entry: LineEntry) -> Rank:

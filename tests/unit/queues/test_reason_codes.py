@@ -80,9 +80,11 @@ def test_no_owner_is_told_to_do_what_takes_rights_over_queues() -> None:
     assert [advice for advice in ADVICE.values() if any(word in advice.owner for word in words)] == []
 
 
-@pytest.mark.parametrize("code", ADVICE)
-def test_object_plugin_and_page_have_the_same_sentence(code: ReasonCode) -> None:
-    reason = Reason(code=code, message="why it waits, with 8 of 16 nvidia.com/gpu")
+@pytest.mark.parametrize(
+    ("code", "facts"), [*((code, {}) for code in ADVICE), (ReasonCode.NO_FIT, {"alone": 3, "of": 4})]
+)
+def test_object_plugin_and_page_have_the_same_sentence(code: ReasonCode, facts: dict[str, Any]) -> None:
+    reason = Reason(code=code, message="why it waits, with 8 of 16 nvidia.com/gpu", facts=facts)
     shown = world([queue(TEAM), node("n1"), job(1)], arrivals={JOB: 1})
     shown.ledger.put_reasons({JOB: reason}, ())
     (wanted,) = WorldStatuses(shown, None, {}).of(JOB)  # type: ignore[arg-type]
@@ -91,17 +93,17 @@ def test_object_plugin_and_page_have_the_same_sentence(code: ReasonCode) -> None
     row = SimpleNamespace(
         **dict.fromkeys(("kind", "uid", "namespace", "name", "queue"), "train"),
         **dict.fromkeys(("priority", "pods", "minimum"), 1),
-        **dict.fromkeys(("username", "owner", "ignored_values"), ""),
+        **dict.fromkeys(("username", "owner", "ignored_values", "notes"), ""),
         created=NOW,
         asks={},
         code=code,
         message=reason.message,
-        facts={},
+        facts=facts,
         since=datetime(2026, 11, 21, tzinfo=UTC),
     )
     line = waiting_body(row, {}, 1)  # type: ignore[arg-type]
     body = PendingList(now="2026-11-21T10:00:00Z", total=1, total_everywhere=1, items=(line,))
-    assert sentence == f"{reason.message}. {ADVICE[code].owner}".removesuffix(". ")
+    assert sentence == f"{reason.message}. {advice_on(code, facts).owner}".removesuffix(". ")
     assert sentence in pending_table(body, Output(form="wide"), everywhere=True)
     page = form("forms.html", "waiting_table", body.items, body.now, body.total)
     assert str(escape(sentence)) in page

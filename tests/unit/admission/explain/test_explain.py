@@ -17,8 +17,6 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.suggestions import SuggestionKind, _victim_count, _victims_text
 from admission.explain.what_if import WhatIf, WhatIfOutcome
-from admission.facts.pods import Conduct, Hold
-from admission.facts.workloads import JobCounts
 from admission.web.leader.outlook import KnownBesides, outlooks
 from queues import kind_names
 from queues.admissions import AdmissionState, Seat
@@ -43,7 +41,6 @@ from queues.workload import (
     WorkloadKey,
 )
 from tests.builders.decided_work import a_node, a_workload, an_admission
-from tests.builders.facts import job as job_fact
 from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import snapshots
 from tests.tables import with_rows
@@ -438,22 +435,6 @@ def test_budgets_that_are_nearly_used_up_or_too_small_for_its_run_time_are_told(
     assert [len(told_of("it", hours)) for hours in (80, 92, 100)] == [1, 1, 1]
 
 
-def test_what_runs_says_that_it_is_on_hold_and_how_many_of_its_members_are_done() -> None:
-    own = job("own", "a")
-    snapshot = world([queue("a", 8)], [(own, ["n0"])], [])
-    plan, _ = decide(snapshot, Memo())
-    counts = JobCounts(parallelism=10, completions=200, succeeded=11, over=((0, 11),))
-    fact = job_fact(2, name="own", conduct=Conduct(hold=Hold.ADMISSION), counts=counts)
-
-    (outlook,) = outlooks(
-        snapshot, plan, "ml", "own", None, known_besides=KnownBesides(facts={own.key: fact})
-    )
-
-    held, members = outlook.notes
-    assert "`kubectl muster unhold job/own -n ns` ends that" in held
-    assert members == "11 of 200 members have succeeded, 1 failed for good"
-
-
 def test_the_answer_has_quantities_and_is_found_by_name() -> None:
     snapshot = world([queue("a", 8, 8)], [(job("own", "a"), ["n0"])], [job("it", "a", gpus=4)])
     plan, _ = decide(snapshot, Memo())
@@ -519,24 +500,6 @@ def test_more_deserved_is_told_for_those_who_start_together_only(golden: Any) ->
     snapshot = world([queue("a", 0), queue("b", 16)], full(), [elastic])
 
     assert told(snapshot)[SuggestionKind.DESERVED] == golden
-
-
-def test_a_job_that_is_a_gang_by_default_is_shown_how_many_of_its_pods_would_start_alone() -> None:
-    def shown(free_nodes: int, **more: Any) -> list[str]:
-        snapshot = world([queue("a", 32)], full(of="a")[free_nodes:], [job("it", "a", count=3, **more)])
-        return [each.message for each in explained(snapshot).changes if "one by one" in each.message]
-
-    (message,) = shown(2, whole_by_default=True)
-    assert message == (
-        'its pods started one by one (annotation scheduling.volcano.sh/group-min-member: "1"): 2 of 3 start now'
-    )
-    assert shown(2) == [], "it says itself that they start together"
-    assert shown(0, whole_by_default=True) == [], "none would start"
-
-    in_one = replace(job("it", "a", count=200), whole_by_default=True)
-    snapshot = world([queue("a", 32, 32)], full(of="a"), [in_one])
-    (message,) = (each.message for each in explained(snapshot).changes if "one by one" in each.message)
-    assert message.endswith(": 0 of 200 start now"), "the only way that keeps all 200"
 
 
 def test_as_many_pods_as_a_limit_leaves_room_for_are_suggested() -> None:

@@ -1,8 +1,6 @@
 """What objects are told about the queue that they are in: whether they may use it, and which priority counts."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -158,34 +156,6 @@ def test_work_within_its_queues_share_says_that_the_queue_takes_nothing_back(
     shown.ledger.put_reasons({JOB: Reason(code=code, message="why")}, ())
     words = f"why; queue {TEAM} uses less than it deserves, and takes back nothing that others borrow"
     assert condition_of(shown)[2].startswith(words) == says
-
-
-@pytest.mark.parametrize(
-    ("code", "facts", "says"),
-    [
-        (ReasonCode.NO_FIT, {"fit": 3}, ": 3 of 4 now"),
-        (ReasonCode.NO_FIT, {"fit": 0}, ": none of 4 now"),
-        (
-            ReasonCode.QUEUE_LIMIT,
-            {"limit": 8000, "used": 5000, "kept": 1000, "resource": GPU},
-            ": 2 of 4 now",
-        ),
-        (ReasonCode.NEVER_FITS, {"limit": 3000, "used": 3000, "resource": GPU}, ": 3 of 4 at a time"),
-        (ReasonCode.NO_FIT, {}, ""),
-        (ReasonCode.QUEUE_PAUSED, {}, None),
-    ],
-)
-def test_a_job_that_is_a_gang_by_default_says_how_many_of_its_pods_would_start_alone(
-    code: ReasonCode, facts: Mapping[str, Any], says: str | None
-) -> None:
-    def message(*, whole_by_default: bool) -> str:
-        shown = world([queue(TEAM), node("n1"), job(4, whole_by_default=whole_by_default)], arrivals={JOB: 1})
-        shown.ledger.put_reasons({JOB: Reason(code=code, message="why", facts=facts)}, ())
-        return condition_of(shown)[2]
-
-    words = 'let them start one by one (annotation scheduling.volcano.sh/group-min-member: "1")'
-    assert message(whole_by_default=True).endswith(f"{words}{says}") == (says is not None)
-    assert words not in message(whole_by_default=False)
 
 
 def test_a_pod_that_waits_for_its_own_deployment_says_so_and_no_expected_start() -> None:

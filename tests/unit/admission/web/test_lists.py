@@ -6,7 +6,7 @@ from msgspec import structs
 from admission.cli.rendering.explanation import sentence_of
 from admission.web.http import BadQuery, place_in, text_of_place
 from admission.web.lists.users import share_of, user_bodies
-from admission.web.overview import Overview, policies, with_meant_queue, with_own_share
+from admission.web.overview import Overview, policies, with_meant_queue, with_rules_against
 from queues.quota.queue import Queue, QueuePolicy
 from queues.read_api import bodies
 from queues.read_api.quantities import hours
@@ -96,6 +96,9 @@ def test_work_within_its_queues_share_is_said_to_wait_for_what_the_queue_does_no
     overview = Overview((line,), policies([line]), 0)
     lacks = waiting("a", 1, reason=bodies.ReasonBody(code=ReasonCode.NO_FIT, message="no room"))
     for gpus, says in ((24, True), (25, False)):
-        reason = with_own_share(structs.replace(lacks, asks={GPU: str(gpus)}), overview).reason
+        reason = with_rules_against(structs.replace(lacks, asks={GPU: str(gpus)}), overview).reason
         assert reason is not None
         assert ("takes back nothing that others borrow" in reason.message) == says
+    cut = with_rules_against(structs.replace(lacks, priority=2_000_000_000), overview).reason
+    assert cut is not None
+    assert cut.message == "no room; priority 2000000000 counts as 1000000000 (that of system classes is cut)"

@@ -1,5 +1,6 @@
 """Reasons are stored in bounded parts, turn by turn."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,8 @@ from admission.world.reasons import StoredReasons
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices
-from queues.workload import Workload
-from tests.builders.decided_work import a_workload
+from queues.workload import Workload, WorkloadKey
+from tests.builders.decided_work import a_workload, gpu_pods
 from tests.builders.facts import NOW, TEAM
 
 NO_FIT = Reason(code=ReasonCode.NO_FIT, message="no room")
@@ -63,3 +64,17 @@ def test_many_workloads_are_looked_at_in_slices(monkeypatch: pytest.MonkeyPatch)
     assert len(list(StoredReasons().next(answers, WAITING, {}, with_numbers=True))) == len(WAITING) // 2
     forgetting = StoredReasons().next(plan(reasons=False), {}, stored, with_numbers=True)
     assert len(list(forgetting)) == len(WAITING) // 2
+
+
+async def test_a_job_that_says_how_its_pods_start_is_told_so_no_more() -> None:
+    job = a_workload("u1", gpu_pods(4), queue=TEAM, whole_by_default=True)
+    known, stored, told = StoredReasons(), dict[WorkloadKey, Reason](), []
+    for whole_by_default in (True, False):
+        pending = {job.key: replace(job, whole_by_default=whole_by_default)}
+        members: Any = [SimpleNamespace(workload=pending[job.key])]
+        answer: Any = ClassAnswer(TEAM, NO_FIT, members, None)  # type: ignore[arg-type]
+        plan = Plan(now=NOW, ledger_seq=0, reasons=ClassAnswers({"class": answer}, {}))  # type: ignore[dict-item]
+        changes = await run_in_slices(known.next(plan, pending, stored, with_numbers=True))
+        known, stored = changes.stored_after, {**stored, **changes.changed}
+        told.append([dict(each.facts) for each in stored.values()])
+    assert told == [[{"alone": None, "of": 4}], [{}]]

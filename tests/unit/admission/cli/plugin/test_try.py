@@ -71,7 +71,8 @@ async def test_one_that_waits_is_told_why_and_what_would_let_it_in(ask: Asking, 
     assert lines[0] == "job/a (namespace ml, queue team) would wait", "what never fits is not in line"
     assert "Expected start" not in out
     never = "  NeverFits: 32 nvidia.com/gpu asked, queue team may use 24. "
-    assert f"{never}Waiting does not help: ask for less, or name another queue" in lines
+    alone = 'let them start one by one (annotation scheduling.volcano.sh/group-min-member: "1"): up to 3 of 4'
+    assert f"{never}If each pod can work alone, {alone} at a time" in lines
     assert "  - 3 pods instead of 4" in lines
     assert "  - 8 nvidia.com/gpu more capability in team" in lines
 
