@@ -519,7 +519,7 @@ class LeaderTerm:
 
     def _requeue(self, key: WorkloadKey) -> None:
         if self.world is not None:
-            self.world.mark_dirty(key)
+            self.world.look_again(key)
             self.informers.changed.set()
 
     async def _prepare(self, writers: "_Writers", report: TurnReport) -> None:

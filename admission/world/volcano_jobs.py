@@ -43,10 +43,16 @@ class VolcanoJobs:
         state = self.stored.get(key.uid)
         return first_state(key, self._pod_index.facts.get(key)) if state is None else state
 
-    def put(self, key: WorkloadKey, state: JobState) -> None:
-        """A Job's state changed in the ledger: ends of pods that were restarted do not count any more."""
-        before = self.of(key)
+    def put(self, key: WorkloadKey, state: JobState) -> bool:
+        """A Job's state changed in the ledger: ends of pods that were restarted do not count any more. Whether what
+        follows for its seats may be something else by it."""
+        stored = self.stored.get(key.uid, JobState(uid=key.uid))
+        self._drop_outcomes(key, state)
         self.stored[key.uid] = state
+        return _about_seats(stored) != _about_seats(state)
+
+    def _drop_outcomes(self, key: WorkloadKey, state: JobState) -> None:
+        before = self.of(key)
         outcomes = self.outcomes.get(key)
         if outcomes is None:
             return
@@ -98,6 +104,10 @@ class VolcanoJobs:
             return True
         stored = pod.uid not in self._unsaved
         return may_go(pod, self._pod_index.facts.get(owner), self.of(owner), stored=stored)
+
+
+def _about_seats(job: JobState) -> tuple[object, ...]:
+    return job.result(), job.phase is Phase.RESTARTING, job.version, job.restarted
 
 
 def first_state(key: WorkloadKey, fact: WorkloadFact | None) -> JobState:

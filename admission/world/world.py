@@ -28,6 +28,7 @@ from admission.workloads.inputs import (
     WorkloadInputs,
     revision_of,
 )
+from admission.workloads.kinds import StatusForm, support_of
 from admission.workloads.pod_sets import NOTHING_ASKED
 from admission.workloads.rollback import Deadlines
 from admission.workloads.seats import is_live
@@ -134,6 +135,10 @@ class World:
         self.refusals: MutableMapping[WorkloadKey, Reason] = {}
         #: Workloads about which more is known than their states were derived from.
         self.dirty: set[WorkloadKey] = set()
+        #: Workloads that writers look at again though their states may be the same.
+        self._to_look_at: set[WorkloadKey] = set()
+        #: What writers knew of workloads when their states were derived: seats that are awaited, and a refusal.
+        self._written: dict[WorkloadKey, tuple[SeatIndices, Reason | None]] = {}
         self._observers = self._observers_by_kind()
         self.put_admissions(rows.admissions)
         self.dirty |= self.ledger.arrivals.keys() | self.recreations.workloads()
@@ -322,7 +327,7 @@ class World:
         if fact is not None and fact.stands_for is not None:
             self.pod_index.put_job_group(change.key, fact)
             # The status of its Job is written on it. It has no members, or none any more.
-            self.dirty.add(fact.stands_for)
+            self._to_look_at.add(fact.stands_for)
             if key not in self.facts and not self.admission_index.of(key):
                 return ()
             fact = None
@@ -339,6 +344,14 @@ class World:
             self._settle(uid)
         if self.dependencies.is_used or (fact is not None and fact.conduct.after != NO_DEPENDENCIES):
             self.dependencies.observe(key, before, fact)
+        if (
+            key in self.states
+            and before is not None
+            and fact is not None
+            and _is_same_but_status(before, fact)
+        ):
+            self._to_look_at.add(key)
+            return ()
         return (key,)
 
     def _observe_node(self, change: Change) -> set[WorkloadKey]:
@@ -401,8 +414,7 @@ class World:
 
     def put_job(self, key: WorkloadKey, state: JobState) -> None:
         """A Volcano Job's state changed in the ledger."""
-        self.volcano_jobs.put(key, state)
-        self.dirty.add(key)
+        (self.dirty if self.volcano_jobs.put(key, state) else self._to_look_at).add(key)
 
     def put_setback(self, key: WorkloadKey, setback: Setback, now: int) -> None:
         """A workload was rolled back, or evicted for another one."""
@@ -463,6 +475,7 @@ class World:
         parts_of_workload = self._of_workloads()
         for key in keys:
             self.queue_totals.replace_state(key, self.states.pop(key, None), None)
+            self._written.pop(key, None)
             for part in parts_of_workload:
                 part.forget(key)
 
@@ -491,10 +504,15 @@ class World:
         """The state of a workload must be derived again, though nothing was seen to change."""
         self.dirty.add(key)
 
+    def look_again(self, key: WorkloadKey) -> None:
+        """Writers look at a workload again. Its state is derived again if it depends on what they know by now."""
+        self._to_look_at.add(key)
+
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
 
     def refresh(self, now: int, awaited: AwaitedSeatsOf = lambda key: {}) -> AbstractSet[WorkloadKey]:
-        """Bring the state of every dirty workload up to date, note what must be saved, and return these workloads.
+        """Bring the state of every dirty workload up to date, note what must be saved, and return these workloads and
+        those that writers look at again.
 
         ``awaited``: seats of a workload for which a pod may still come although none is seen.
         """
@@ -522,8 +540,18 @@ class World:
             self.dirty |= self._in_queues(changed.by_checks.__contains__)
         of_policy = changed.by_policy & self.states.keys()
         self.dirty |= changed.told | {key for key in of_policy if self.states[key].follows_policy}
+        to_look_at, self._to_look_at = self._to_look_at - self.dirty, set()
+        nothing: SeatIndices = {}
+        same = {
+            key
+            for key in to_look_at
+            if self._written.get(key, (nothing, None)) == (awaited(key), self.refusals.get(key))
+        }
+        self.dirty |= to_look_at - same
         if self.dependencies.is_used:
             self.dirty |= self.dependencies.touched(self.dirty)
+        if same:
+            yield [*same]
         for part in parts(list(self.dirty), size, self.weight):
             self.dirty.difference_update(part)
             for key in sorted(part, key=attrgetter("kind", "uid")):
@@ -535,6 +563,10 @@ class World:
         return 1 + (self.pod_index.count(key) + self.admission_index.seat_count(key)) // PODS_OF_ONE
 
     def _refresh(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> None:
+        if awaited or key in self.refusals:
+            self._written[key] = (awaited, self.refusals.get(key))
+        else:
+            self._written.pop(key, None)
         before, ended_in = self.states.get(key), self.pod_index.ended_in(key)
         state = self._derive(key, now, awaited) if ended_in is None else None
         if (
@@ -599,6 +631,7 @@ class World:
     def _forget_state(self, key: WorkloadKey) -> WorkloadState | None:
         for part in self._of_states():
             part.forget(key)
+        self._written.pop(key, None)
         return self.states.pop(key, None)
 
     def _queue_user(
@@ -750,6 +783,13 @@ class World:
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""
         return {**self.queue_facts.problems(), **self.refused_rows.queues}
+
+
+def _is_same_but_status(before: WorkloadFact, after: WorkloadFact) -> bool:
+    """Whether an object says the same as before, but for a phase that Muster writes."""
+    if support_of(after.key).status in (StatusForm.VOLCANO_JOB, StatusForm.POD_GROUP):
+        before = replace(before, phase=after.phase)
+    return after == before
 
 
 def _all_seats(admissions: Iterable[Admission]) -> SeatIndices:

@@ -123,7 +123,7 @@ class ReleaseWriter:
                 self.awaited.put(key, order.uid, _path(order), order.seats, generation)
                 if state.gives_back(order.seats):
                     # What the state says of these seats is outdated.
-                    self.world.mark_dirty(key)
+                    self.world.look_again(key)
             step = partial(self._carry_out, key, order)
             self.queue.start(key, item, step, f"{order.verb} {order.name}")
 

@@ -164,15 +164,15 @@ class VolcanoJobWriter:
                 self._start(work, due)
 
     def _start(self, work: JobWork, due: "_Due") -> None:
-        key = work.key
+        key, state = work.key, self.world.states.get(work.key)
         for each in due.creates:
-            name = pod_name(work, each)
-            path = PODS.path(work.spec.namespace, name)
-            self.awaited.put(key, name, path, {each.admission: frozenset({each.seat})})
+            name, seats = pod_name(work, each), {each.admission: frozenset({each.seat})}
+            self.awaited.put(key, name, PODS.path(work.spec.namespace, name), seats)
+            if state is not None and state.gives_back(seats):
+                # What the state says of these seats is outdated.
+                self.world.look_again(key)
         if due.creates:
             self._wanted[key], self._queued[key] = frozenset(due.creates), due.creates
-            # What the state says of these seats is outdated.
-            self.world.mark_dirty(key)
         self.queue.start(key, key, partial(self._carry_out, work, due), f"job {work.spec.name}")
 
     # ── seats for which a pod may still come ────────────────────────────────────────────────────────────────────

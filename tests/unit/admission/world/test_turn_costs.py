@@ -1,22 +1,28 @@
 """What a turn costs the event loop, without a clock: what changed, however much is known beside it."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from admission.facts.changes import Change
 from admission.facts.cluster import NamespaceFact
 from admission.reconcile.world_status import QueueStatuses, WorldStatuses
+from admission.volcano_jobs.state import JobState, Phase
 from admission.world.world import World
 from queues import kind_names
 from queues.admissions import Admission, AdmissionState
+from queues.plan import Reason
 from queues.quota.queue import ROOT
+from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, Requirement, WorkloadKey
 from tests.builders.facts import (
     NOW,
     TEAM,
     admission,
     gone,
+    group,
     node,
     queue,
     released,
@@ -120,3 +126,59 @@ def test_what_an_applied_plan_changes_costs_the_same_whatever_else_is_there() ->
 
         costs.append(calls_of(apply))
     assert costs[1] < 1.2 * costs[0] + FEW
+
+
+def refuse(of: World) -> None:
+    """The API server refuses a pod of the first Job."""
+    of.refusals[key(0)] = Reason(code=ReasonCode.NAME_TAKEN, message="taken")
+    of.look_again(key(0))
+
+
+#: What writers and their objects tell of a Job that runs, and whether its state may be another one by it.
+ABOUT_WRITES: dict[str, tuple[Callable[[World], None], bool]] = {
+    "its object shows the phase that was written": (
+        lambda of: of.observe([seen(replace(volcano_job(1), key=key(0), name="train-0", phase="Running"))]),
+        False,
+    ),
+    "its object has ended": (
+        lambda of: of.observe([seen(replace(volcano_job(1), key=key(0), name="train-0", finished=True))]),
+        True,
+    ),
+    "its PodGroup shows the phase that was written": (
+        lambda of: of.observe([seen(group(1, phase="Running", stands_for=key(0)))]),
+        False,
+    ),
+    "a write has ended": (lambda of: of.look_again(key(0)), False),
+    "a write was refused": (refuse, True),
+    "the ledger says that it runs": (
+        lambda of: of.put_job(key(0), JobState(uid="j0", phase=Phase.RUNNING)),
+        False,
+    ),
+    "the ledger says that it restarts": (
+        lambda of: of.put_job(key(0), JobState(uid="j0", phase=Phase.RESTARTING)),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("told", "derived"), ABOUT_WRITES.values(), ids=ABOUT_WRITES)
+def test_a_state_is_derived_anew_only_if_what_writers_tell_may_change_it(
+    told: Callable[[World], None], *, derived: bool
+) -> None:
+    of = known(2)
+    of.refresh(NOW)
+    before = of.states[key(0)]
+    told(of)
+    assert key(0) in of.refresh(NOW), "its writers look at it in any case"
+    assert (of.states[key(0)] is not before) == derived
+
+
+def test_a_state_is_derived_anew_once_other_seats_are_awaited() -> None:
+    of = known(2)
+    awaited = {AdmissionId(1): frozenset({0})}
+    states = []
+    for seats in ({}, {}, awaited, awaited, {}):
+        of.look_again(key(0))
+        of.refresh(NOW, lambda each, seats=seats: seats)
+        states.append(of.states[key(0)])
+    assert [one is after for one, after in pairwise(states)] == [True, False, True, False]
