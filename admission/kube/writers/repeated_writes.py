@@ -39,6 +39,7 @@ class RepeatedWrite(NamedTuple):
     """One write, for the object with this uid."""
 
     uid: str
+    #: Its path or name, for the log.
     path: str
     #: So many may be under way when it begins.
     at_a_time: int
@@ -92,10 +93,14 @@ class RepeatedWrites:
 
 def finalizer_removed(client: Client, check_lease: Callable[[], None], pod: PodFact) -> RepeatedWrite:
     """A pod may disappear. Other finalizers stay, whether they are there now or come meanwhile."""
-    path = PODS.path(pod.namespace, pod.name)
-    body = {"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    send = partial(client.patch, path, body, kind="strategic", brief=True, check_lease=check_lease)
-    return RepeatedWrite(pod.uid, path, AT_A_TIME if pod.deleting else AT_LEISURE, send)
+
+    def send() -> Awaitable[bytes]:
+        # Worked out when its turn has come: thousands may wait for theirs, and are named in every turn.
+        body = {"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        path = PODS.path(pod.namespace, pod.name)
+        return client.patch(path, body, kind="strategic", brief=True, check_lease=check_lease)
+
+    return RepeatedWrite(pod.uid, pod.name, AT_A_TIME if pod.deleting else AT_LEISURE, send)
 
 
 def command_deleted(client: Client, check_lease: Callable[[], None], command: Command) -> RepeatedWrite:

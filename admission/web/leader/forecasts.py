@@ -37,15 +37,14 @@ _log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the last decision.
 _LOOK: Final = 2.0
-#: Seconds from the end of a forecast to the next one, at least; and times as long as it worked, so that it takes no
-#: more than a 20th of a processor over time.
+#: Seconds from the end of a forecast to the next one, at least.
 _EVERY: Final = 30.0
-_TIMES_WORK: Final = 20.0
 #: Seconds of processor time of one forecast at most, and of one slice of it.
 _WORK: Final = 16.0
 _SLICE: Final = 0.1
-#: After each slice the thread rests for so many times as long.
-_REST: Final = 7.0
+#: After each slice, or after a child process, it rests for so many times as long as that worked: turns go first, and
+#: it takes a 20th of a processor at most.
+_REST: Final = 19.0
 #: Seconds of a forecast in a child process, and by how much others go before it.
 _LONGEST: Final = 60.0
 _NICE: Final = 10
@@ -144,8 +143,8 @@ class Forecasts:
             if not latest.snapshot.pending:
                 self._made = _NOTHING
             elif monotonic() >= due:
-                worked = await self._forecast(latest, learned)
-                due = monotonic() + max(_EVERY, _TIMES_WORK * worked)
+                rest = await self._forecast(latest, learned)
+                due = monotonic() + max(_EVERY, rest)
             await asyncio.sleep(_LOOK)
             latest = self._last()
 
@@ -157,8 +156,9 @@ class Forecasts:
             return ()
 
     async def _forecast(self, last: Decided, learned: Learned) -> float:
-        """Make a forecast; gives the seconds of processor time that it took."""
+        """Make a forecast; gives the seconds of rest that follow from its work."""
         ensemble = learned.ensemble(last.snapshot, last.plan, LIMITS)
+        rest = 0.0
         if has_plugins():
             began = monotonic()
             try:
@@ -167,16 +167,17 @@ class Forecasts:
             except MusterError as error:
                 _log.warning("no starts are forecast", extra={"why": str(error)})
                 self._made = _NOTHING
-                return monotonic() - began
+                return _REST * (monotonic() - began)
+            rest = _REST * worked
         else:
-            worked = await self._in_slices(ensemble)
+            await self._in_slices(ensemble)
         if (newest := self._last()) is not None:
             now, unknown = newest.snapshot.now, self._unknown()
             self._made = await self._in_thread(lambda: _lines(last, learned, ensemble, unknown, now))
             self._tell(self._made.starts)
-        return worked
+        return rest
 
-    async def _in_slices(self, ensemble: Ensemble) -> float:
+    async def _in_slices(self, ensemble: Ensemble) -> None:
         steps, worked = ensemble.steps(), 0.0
         while worked < _WORK:
             taken, is_over = await self._in_thread(lambda: _slice(steps))
@@ -185,7 +186,6 @@ class Forecasts:
                 break
             await asyncio.sleep(_REST * taken)
         ensemble.stop()
-        return worked
 
 
 def _simulated(ensemble: Ensemble) -> tuple[float, list[Starts]]:

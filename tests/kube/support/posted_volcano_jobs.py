@@ -129,7 +129,7 @@ _SHOWS_NOTHING = cast(
     SimpleNamespace(
         admission_index=SimpleNamespace(holds_seats=lambda id_, seats: True),
         pod_index=SimpleNamespace(of=lambda key: []),
-        mark_dirty=lambda key: None,
+        states={},
     ),
 )
 

@@ -83,7 +83,7 @@ class Replica:
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("_LOOK", 0.001), ("_EVERY", 0.001), ("_TIMES_WORK", 0), ("_REST", 0)):
+    for name, value in (("_LOOK", 0.001), ("_EVERY", 0.001), ("_REST", 0)):
         monkeypatch.setattr(forecasts, name, value)
 
 
