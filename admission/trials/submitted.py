@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -24,10 +23,7 @@ from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import SUSPENDED, KindSupport, known_kinds, read_pod
 from queues import kind_names
 from queues.api import names
-from queues.api.api_resources import POD_GROUPS, VOLCANO_JOBS
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name
-from queues.api.validation.pod_fields import pod_problems
-from queues.api.validation.validation import unknown_fields
 from queues.errors import MusterError
 from queues.read_api.trials import SkippedBody, TrialBody, TrialRequestBody
 from queues.text_format import excerpt, rfc3339
@@ -37,7 +33,7 @@ Document = Mapping[str, Any]
 
 #: Documents of one trial.
 MOST_DOCUMENTS: Final = 64
-#: Refusals, warnings and unknown fields that are shown of one document.
+#: Refusals and warnings that are shown of one document.
 _MOST_TOLD: Final = 10
 #: Uids of objects that are not stored: those of the API server are random.
 _UID: Final = "00000000-0000-0000-0000-{:012d}"
@@ -204,7 +200,6 @@ def _read(asked: Asked, document: dict[str, Any], context: Context) -> Submitted
         namespace=asked.namespace,
         name=asked.name,
         state=TrialState.REFUSED,
-        unknown_fields=_unknown_fields(asked),
     )
     found = Submitted(key=WorkloadKey(support.kind, document["metadata"]["uid"]), item=item)
     raw = json.dumps(document).encode()
@@ -287,14 +282,3 @@ def resources_of(asked: Sequence[Asked]) -> Iterator[tuple[KindSupport, str]]:
     yield from {
         (str(each.support.kind), each.namespace): (each.support, each.namespace) for each in asked
     }.values()
-
-
-def _unknown_fields(asked: Asked) -> tuple[str, ...]:
-    """Paths of fields that Muster does not know, and that have no effect. Empty of kinds of which the API server keeps
-    no such fields."""
-    if asked.support.resource not in (VOLCANO_JOBS, POD_GROUPS):
-        return ()
-    found = [*unknown_fields(asked.document)]
-    if asked.support.resource is VOLCANO_JOBS:
-        found += [each.path for each in pod_problems(asked.document) if each.tolerable]
-    return tuple(islice(dict.fromkeys(found), _MOST_TOLD))

@@ -84,8 +84,6 @@ class TrialBody(Body, frozen=True, kw_only=True):
     refusals: tuple[str, ...] = ()
     #: What the API server would warn of.
     warnings: tuple[str, ...] = ()
-    #: Fields that Muster does not know of its kind, at most 10.
-    unknown_fields: tuple[str, ...] = ()
     #: Where its pods would be, at most 100; and how many nodes there are in all.
     places: tuple[SeatsBody, ...] = ()
     node_count: int = 0

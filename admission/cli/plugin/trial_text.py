@@ -19,7 +19,6 @@ _STATES: Final = {
     "refused": "would be refused",
     "unmanaged": "would not wait: it names no queue, and Muster would leave it alone",
 }
-_UNKNOWN_FIELD: Final = "Muster knows no such field (misspelt?)"
 
 
 def trial_text(body: TrialList, output: Output) -> str:
@@ -38,7 +37,6 @@ def _object_text(one: TrialBody, now: str, output: Output) -> str:
     lines = [_title(one)]
     lines += [f"  {one_line(text)}" for text in one.refusals]
     lines += [f"  Warning: {one_line(text)}" for text in one.warnings]
-    lines += [f"  Warning: {one_line(path)}: {_UNKNOWN_FIELD}" for path in one.unknown_fields]
     if one.pods:
         lines.append(f"  {asks_text(one)}")
     if one.state == "waits" and one.expected is not None:

@@ -7,7 +7,7 @@ name. What all have in common is left out and filled in here:
 
 - ``patches``: the list of JSON patches of a mutating policy, which fails closed; or several of them, each of what the
   one before leaves;
-- ``validations`` without ``message`` and ``reason``, of a policy that denies (``action: Warn``: that warns);
+- ``validations`` without ``message`` and ``reason``, of a policy that denies;
   ``concerns``: which requests it is about; ``kept_if``, ``rare`` (``guard``);
 - ``matchConditions`` and ``variables`` as mappings of a name to an expression;
 - ``bindings``: the name of each to what it matches; absent: one with the policy's name, for all objects of its kinds.
@@ -106,7 +106,7 @@ def agent_policies(identity: str, namespace: str) -> list[Document]:
 
 
 def guard(identity: str, entry: Document) -> Document:
-    """The spec of a policy that denies or warns. Requests of Muster itself are never looked at.
+    """The spec of a policy that denies. Requests of Muster itself are never looked at.
 
     Others are left out by a condition and not by a selector: a selector sees labels, and what is guarded may stand in
     annotations, or in a template. The condition asks all rules already, and leaves out a request that breaks none. The
@@ -209,7 +209,7 @@ def _documents(entry: Document, identity: str) -> list[Document]:
             {**{field: value for field, value in rule.items() if field != "kept_if"}, **said}
             for rule in entry["validations"]
         ]
-        bound["validationActions"] = [entry.get("action", "Deny")]
+        bound["validationActions"] = ["Deny"]
     else:
         spec["reinvocationPolicy"] = "IfNeeded"
         patches = entry["patches"] if isinstance(entry["patches"], list) else [entry["patches"]]

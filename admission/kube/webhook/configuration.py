@@ -24,6 +24,7 @@ from admission.kube.policies.cel import (
 )
 from queues.api.api_resources import (
     COMMANDS,
+    DEPLOYMENTS,
     FLAVORS,
     HYPERNODES,
     JOB_FLOWS,
@@ -32,7 +33,9 @@ from queues.api.api_resources import (
     NODE_DRAINS,
     POD_GROUPS,
     QUEUES,
+    REPLICA_SETS,
     RESERVATIONS,
+    STATEFUL_SETS,
     TOPOLOGIES,
     VOLCANO_CRON_JOBS,
     VOLCANO_JOBS,
@@ -40,7 +43,7 @@ from queues.api.api_resources import (
     ApiResource,
     Document,
 )
-from queues.api.names import AFTER
+from queues.api.names import AFTER, GROUP_MIN_MEMBER, QUEUE_LABEL
 from queues.api.workload_kinds import OPERATOR_KINDS
 
 #: Name of the mutating and of the validating configuration.
@@ -61,6 +64,17 @@ _MAY_COME_AFTER: Final[Document] = {
     "resources": sorted({each.plural for each in _WORK}),
     "operations": ["CREATE", "UPDATE"],
 }
+#: What may make an owner with pods a gang is warned of: it stays none.
+_GANG_OR_QUEUE: Final = (
+    f"metadata.?annotations[?{text(GROUP_MIN_MEMBER)}]",
+    f"spec.template.metadata.?annotations[?{text(GROUP_MIN_MEMBER)}]",
+    f"metadata.?labels[?{text(QUEUE_LABEL)}]",
+)
+_NEW_JOB_OR_ANOTHER_GANG: Final = (
+    "!has(object.metadata.ownerReferences) && (request.operation == 'CREATE' || "
+    + " || ".join(f"object.{each} != oldObject.{each}" for each in _GANG_OR_QUEUE)
+    + ")"
+)
 #: What it may take to list all Queues, for one that must be answered.
 _TENANT_TIMEOUT_SECONDS: Final = 5
 
@@ -144,10 +158,24 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
             webhooks=[
                 *(asked_about(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in checked),
                 dependencies,
+                _warnings(callee.client_config("/validate", bundle), identity),
             ],
         ),
         tenant_configuration(callee, bundle, identity),
     ]
+
+
+def _warnings(config: Document, identity: str) -> Document:
+    """The webhook that warns of new Jobs in queues, and of owners there that get a gang: neither is refused, they wait.
+
+    What is in no queue is left out by a selector, which costs nothing.
+    """
+    owners = [kind.rule(["UPDATE"]) for kind in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)]
+    conditions = [not_by(identity), {"name": "new-or-another-gang", "expression": _NEW_JOB_OR_ANOTHER_GANG}]
+    rules = [JOBS.rule(["CREATE"]), *owners]
+    found = _webhook("warn.queued", config, rules, conditions, "Ignore", TIMEOUT_SECONDS)
+    found["objectSelector"] = {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "Exists"}]}
+    return found
 
 
 def tenant_configuration(callee: Callee, bundle: bytes, identity: str) -> Document:

@@ -25,11 +25,15 @@ from admission.kube.watch.store import TOO_DEEP, without_depths
 from admission.kube.webhook.dependencies import dependency_violations
 from admission.kube.webhook.watched_objects import WatchedObjects
 from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS, Document
+from queues.api.types.batch_job import BatchJob
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.queue import QueueDocument
+from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.closures.reservation_rights import reservation_refusals
 from queues.api.validation.known import Known
+from queues.api.validation.pod_fields import pod_problems
 from queues.api.validation.queue_rules import queue_deletion_violations
+from queues.api.validation.size_rules import late_gang_warnings
 from queues.api.validation.tenant_rules import (
     ObjectWrite,
     Requester,
@@ -37,7 +41,7 @@ from queues.api.validation.tenant_rules import (
     command_refusals,
     status_refusals,
 )
-from queues.api.validation.validation import NAMESPACE, defaulted, kind_of, violations_of
+from queues.api.validation.validation import NAMESPACE, defaulted, kind_of, unknown_fields, violations_of
 from queues.api.validation.violations import Violation
 from queues.errors import MusterError
 from queues.json_values import list_at, text_at, value_at
@@ -144,11 +148,13 @@ async def validate(body: bytes, surroundings: WatchedObjects) -> ReviewAnswer:
         return _verdict(request, await _queue_violations(request.name, document, old, known, surroundings))
     if document is None:
         return ReviewAnswer(uid=request.uid)
+    if kind is None and old is not None:
+        return _verdict(request, list(late_gang_warnings(document)))
     if kind is JobFlow:
         templates = await _patched_templates(document, request.namespace, surroundings)
         known = replace(known, job_templates=templates)
     found = violations_of(document, known, old=old)
-    missing = {one.missing for one in found if one.missing}
+    missing = {one.missing for one in found if one.missing and not one.tolerable}
     for name in sorted(missing):
         # Just created, perhaps by the same `kubectl apply`, and not watched yet.
         queue = await surroundings.find_queue(name)
@@ -159,6 +165,14 @@ async def validate(body: bytes, surroundings: WatchedObjects) -> ReviewAnswer:
         known = replace(known, namespace_labels=await surroundings.find_labels(request.namespace))
     if missing or in_no_right:
         found = violations_of(document, known, old=old)
+    if old is None:
+        expected = "a field of the kind (misspelt?)"
+        unknown = islice(unknown_fields(document), _MOST_VIOLATIONS)
+        problems = pod_problems(document) if kind is VolcanoJob else ()
+        found += [each for each in problems if each.tolerable]
+        found += [Violation(path, "a field that is not known", expected, tolerable=True) for path in unknown]
+    if kind is BatchJob:  # it is stored, waits, and says why
+        found = [replace(one, tolerable=True) for one in found]
     return _verdict(request, found)
 
 

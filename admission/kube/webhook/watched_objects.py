@@ -30,6 +30,7 @@ from queues.api.api_resources import (
     NAMESPACES,
     NODE_DRAINS,
     NODES,
+    PRIORITY_CLASSES,
     QUEUES,
     RESERVATIONS,
     TOPOLOGIES,
@@ -63,6 +64,8 @@ class _Watched:
     ) -> None:
         """``may_be_absent``: the definition of the kind may be older than this version."""
         self.values: dict[str, Any] = {}
+        #: Counts changes of the values.
+        self.version = 0
         kind: WatchedKind[Any, Any] = WatchedKind(
             name=resource.plural,
             resource=resource,
@@ -79,7 +82,7 @@ class _Watched:
 
     def _changed(self, shifts: list[ObjectChange[Any]]) -> None:
         for shift in shifts:
-            self.values.pop(shift.name, None)
+            self.version += self.values.pop(shift.name, None) != shift.after
             if shift.after is not None:
                 self.values[shift.name] = shift.after
 
@@ -119,6 +122,7 @@ class WatchedObjects:
         self._levels = _Watched(client, TOPOLOGIES, Bare, lambda _, raw: topology_fact(bytes(raw)).levels)
         self._flavors = _Watched(client, FLAVORS, Bare, _growth)
         self._nodes = _Watched(client, NODES, WireNode, _node_amounts)
+        self._classes = _Watched(client, PRIORITY_CLASSES, Bare, lambda found, raw: found.metadata.name)
         self._closures = [
             _Watched(client, resource, Bare, partial(_closure, kind), may_be_absent=True)
             for resource, kind in (
@@ -127,6 +131,8 @@ class WatchedObjects:
             )
         ]
         self._namespaces = _Watched(client, NAMESPACES, Bare, lambda found, raw: namespace_fact(found))
+        #: What the nodes had at their version.
+        self._known_amounts = (0, NodeAmounts(NOTHING, NOTHING))
 
     async def run(self) -> None:
         """Watch, for ever."""
@@ -137,6 +143,7 @@ class WatchedObjects:
                 self._flavors,
                 self._namespaces,
                 self._nodes,
+                self._classes,
                 *self._closures,
             ):
                 informer = watched.informer
@@ -158,6 +165,7 @@ class WatchedObjects:
             schedulers=self._schedulers,
             amounts=None if nodes is None else self._amounts,
             growth=None if flavors is None else list(flavors.values()),
+            priority_classes=self._classes.known,
         )
 
     def _known_closures(self) -> list[NodeClosure] | None:
@@ -170,11 +178,14 @@ class WatchedObjects:
 
     def _amounts(self) -> NodeAmounts:
         """What the nodes have; nodes of few kinds are many."""
+        if self._known_amounts[0] == self._nodes.version:
+            return self._known_amounts[1]
         most, together = NOTHING, NOTHING
         for (offered, withheld), count in Counter(self._nodes.values.values()).items():
             has = offered + withheld
             most, together = most.largest(has), together + has * count
-        return NodeAmounts(most, together)
+        self._known_amounts = self._nodes.version, NodeAmounts(most, together)
+        return self._known_amounts[1]
 
     async def find_queue(self, name: str) -> Queue | None:
         """The Queue at the API server: it may be too young for ``known``. None if there is none, or none can have this

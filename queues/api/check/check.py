@@ -33,7 +33,6 @@ from queues.api.check.cross_checks import (
     missing_job_templates,
     open_queues,
     uncounted_devices,
-    unknown_priority_classes,
 )
 from queues.api.check.document import Document, ReadingProblem, documents_of
 from queues.api.check.finding import Finding, Subject
@@ -61,6 +60,7 @@ from queues.api.validation.unsupported import unsupported, unsupported_in_queue
 from queues.api.validation.validation import KINDS, kind_of, unknown_fields, violations_of
 from queues.api.validation.violations import Violation
 from queues.json_values import mapping_at, value_at
+from queues.reason_codes import with_advice
 from queues.text_format import excerpt
 
 #: The most that etcd stores of one object, and that ``kubectl apply`` can copy into an annotation.
@@ -86,6 +86,8 @@ _READ_ELSEWHERE = {
     )
 }
 
+#: In paths of references to objects that may be among the documents, though no Queue is.
+_OF_OTHER_OBJECTS = ("topology", "priorityClass")
 #: Kinds with pods of their own.
 _MAKE_PODS = (VolcanoJob, BatchJob, Pod)
 #: Kinds of Volcano that have no effect yet.
@@ -217,8 +219,9 @@ def _by_rules(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
     for violation in _violations(document, readable, removed, definitions):
         told.add(violation.path)
         if violation.missing:
-            if definitions.has_queues or "topology" in violation.path:
-                expected = f"{violation.expected}: it is not among these documents"
+            if definitions.has_queues or any(word in violation.path for word in _OF_OTHER_OBJECTS):
+                head, _, meant = violation.expected.partition(". ")
+                expected = with_advice(f"{head}: it is not among these documents", meant)
                 yield subject.finding("warning", violation.path, violation.found, expected)
             continue
         yield subject.finding_of(violation)
@@ -232,7 +235,6 @@ def _by_rules(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
     yield from uncounted_devices(subject, definitions)
     yield from open_queues(subject, definitions)
     yield from missing_job_templates(subject, definitions)
-    yield from unknown_priority_classes(subject, definitions)
     for path in unknown_fields(readable):
         yield subject.finding("warning", path, "a field that is not known", "a field of the kind (misspelt?)")
     for path in _unsupported(model, readable):

@@ -130,6 +130,7 @@ class Definitions:
             flavors=self.flavors,
             namespace_queue=self.namespace_queues.get(namespace),
             namespace_labels=self.namespace_labels.get(namespace),
+            priority_classes=self.priority_classes | _SYSTEM_CLASSES if self.priority_classes else None,
             job_templates=self.job_templates.get(namespace, {}),
             kinds=self.kinds,
         )
@@ -185,17 +186,6 @@ def is_of(document: Mapping[str, Any], resource: ApiResource) -> bool:
     """Whether a document is of a kind, in any version of its group."""
     group = str(document.get("apiVersion")).rpartition("/")[0]
     return document.get("kind") == resource.kind and group == resource.group
-
-
-def unknown_priority_classes(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
-    """Priority classes that an object names and the documents do not define, where they define any."""
-    if not definitions.priority_classes:
-        return
-    for path, spec in _specs(subject.value):
-        name = text_at(spec, "priorityClassName")
-        if name and name not in definitions.priority_classes | _SYSTEM_CLASSES:
-            expected = "the name of a PriorityClass: it is not among these documents"
-            yield subject.finding("warning", f"{path}.priorityClassName", excerpt(name), expected)
 
 
 def _specs(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -85,6 +85,15 @@ def queue_reference_violations(name: str, known: Known, path: str) -> Iterator[V
         yield Violation(path, f"{excerpt(name)}, which has queues below it", expected)
 
 
+def class_reference_violations(spec: Any, known: Known, path: str) -> Iterator[Violation]:
+    """The warning about a priority class that a spec names and that does not exist: it waits for that."""
+    name, classes = value_at(spec, "priorityClassName"), known.priority_classes
+    if classes is not None and isinstance(name, str) and name and name not in classes:
+        near = names_alike(name, (each for each in classes if not each.startswith("system-")))
+        expected = with_advice("the name of a PriorityClass", did_you_mean(near))
+        yield Violation(f"{path}.priorityClassName", excerpt(name), expected, tolerable=True, missing=name)
+
+
 def _usable(queues: Mapping[str, Queue], known: Known) -> list[str]:
     """Names of queues that hold work and let the namespace use them: of others users are not told."""
     labels, parents = known.namespace_labels or {}, {each.parent for each in queues.values()}

@@ -32,6 +32,8 @@ class Known:
     #: What the nodes have; and what can be added, of all ResourceFlavors.
     amounts: Callable[[], NodeAmounts] | None = None
     growth: Sequence[FlavorGrowth] | None = None
+    #: Names of PriorityClasses.
+    priority_classes: Collection[str] | None = None
     #: Names of the stock scheduler.
     schedulers: Collection[str] | None = None
     #: Specs of JobTemplates of the object's namespace, by name; those that are not known are left out.

@@ -9,7 +9,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from queues.api.names import GROUP_MIN_MEMBER, HOLD_MIN_RESOURCES
+from queues.api.names import (
+    GROUP_ANNOTATION,
+    GROUP_ANNOTATION_VOLCANO,
+    GROUP_MIN_MEMBER,
+    HOLD_MIN_RESOURCES,
+)
 from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import MOST_PODS, hold_seconds, number
 from queues.api.types.batch_job import BatchJob, Pod
@@ -19,9 +24,10 @@ from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.violations import Violation
 from queues.errors import InvalidQuantity
 from queues.flavor_growth import FlavorGrowth, growth_of, short_of
-from queues.json_values import value_at
+from queues.json_values import mapping_at, value_at
 from queues.quota.queue import ARRAY, Queue, jobs_policy, provisioning_rules
 from queues.resources import NOTHING, PODS, Resources, request, show, total
+from queues.text_format import excerpt
 from queues.workload import FlavorName, QueueName
 
 #: Names in a ResourceQuota: of requests, and of what is no request.
@@ -236,6 +242,19 @@ def whole_job_warning(pods: EqualPods) -> Violation:
         "`kubectl muster try -f FILE` says how many would start now"
     )
     return Violation(pods.path, found, expected, tolerable=True)
+
+
+def late_gang_warnings(owner: Any) -> Iterator[Violation]:
+    """The warning about an owner that says so late that its pods are a gang: those that it has start alone."""
+    template = mapping_at(owner, "spec", "template", "metadata", "annotations")
+    size = mapping_at(owner, "metadata", "annotations").get(GROUP_MIN_MEMBER) or template.get(
+        GROUP_MIN_MEMBER
+    )
+    if (number(size) or 0) > 1 and not {GROUP_ANNOTATION, GROUP_ANNOTATION_VOLCANO} & template.keys():
+        path, found = f"metadata.annotations[{GROUP_MIN_MEMBER}]", f"{excerpt(size)} on an owner with pods"
+        expected = "it from the creation on: each of its pods starts alone. Scale to 0 and write it then"
+        expected += "; a StatefulSet also needs podManagementPolicy Parallel"
+        yield Violation(path, found, expected, tolerable=True)
 
 
 def _of_task(index: int, task: VolcanoTaskSpec) -> EqualPods:

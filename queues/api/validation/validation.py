@@ -49,6 +49,7 @@ from queues.api.validation.closures.closure_rules import drain_violations, reser
 from queues.api.validation.command_rules import command_violations
 from queues.api.validation.hypernode_rules import hypernode_violations
 from queues.api.validation.job_rules import (
+    class_reference_violations,
     job_violations,
     misread_zeros,
     queue_reference_violations,
@@ -345,11 +346,13 @@ def _path_of(name: str | None, known: Known) -> list[DomainQueue]:
 
 
 def _reported(document: Mapping[str, Any], parsed: Model, known: Known) -> Iterator[Violation]:
-    """Warnings about fields of pods in queues that placement passes over."""
+    """Warnings about fields of pods in queues that placement passes over, and about unknown priority classes."""
     if isinstance(parsed, BatchJob | Pod) and _queue_of(parsed, known) is None:
         return
     if isinstance(parsed, Pod):
         yield from reported_violations(document.get("spec"), "spec", known.schedulers)
+    if isinstance(parsed, Pod | PodGroup):
+        yield from class_reference_violations(document.get("spec"), known, "spec")
     if not isinstance(parsed, BatchJob | VolcanoJob | VolcanoCronJob | JobTemplate):
         return
     holder, place = document, ""
@@ -358,8 +361,11 @@ def _reported(document: Mapping[str, Any], parsed: Model, known: Known) -> Itera
     if not isinstance(parsed, BatchJob):
         other = other_scheduler(mapping_at(holder, "spec"), f"{place}spec", known.schedulers)
         yield from () if other is None else (other,)
+    yield from class_reference_violations(value_at(holder, "spec"), known, f"{place}spec")
     for path, template in pod_templates(holder):
-        yield from reported_violations(value_at(template, "spec"), f"{place}{path}.spec", known.schedulers)
+        spec = value_at(template, "spec")
+        yield from reported_violations(spec, f"{place}{path}.spec", known.schedulers)
+        yield from class_reference_violations(spec, known, f"{place}{path}.spec")
 
 
 def _queue_of(document: Any, known: Known) -> str | None:

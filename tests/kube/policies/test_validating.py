@@ -204,24 +204,3 @@ async def test_no_job_in_a_queue_passes_its_pods_off_as_those_of_a_volcano_job(
     with pytest.raises(ApiRefused) as refused:
         await guarded.patch("jobs", "c", {"metadata": {"labels": QUEUED}})
     assert wanted in _refusal(refused)
-
-
-@pytest.mark.parametrize(
-    ("asked", "annotations", "warned"),
-    [
-        ({"parallelism": 8, "labels": QUEUED}, {}, True),
-        ({"parallelism": 8, "labels": QUEUED, "subdomain": "train"}, {}, False),
-        ({"parallelism": 8, "labels": QUEUED}, {"scheduling.volcano.sh/group-min-member": "8"}, False),
-        ({"parallelism": 1, "labels": QUEUED}, {}, False),
-        ({"parallelism": 8}, {}, False),
-    ],
-    ids=["a gang by default", "with a Service", "it says so", "one pod", "no queue"],
-)
-async def test_who_makes_a_job_that_is_a_gang_by_default_is_warned(
-    guarded: GuardedNamespace, asked: Any, annotations: Any, warned: bool
-) -> None:
-    job = batch_job("a", **asked)
-    job["metadata"]["annotations"] = annotations
-    said = await guarded.warnings(guarded.path("jobs"), job, verb="POST")
-    assert ("found none on a Job of 8 pods" in said) is warned
-    assert warned or said == ""

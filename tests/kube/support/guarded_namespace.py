@@ -1,8 +1,6 @@
 """A test's own namespace in a cluster where the admission policies are in force, used by several users."""
 
-import asyncio
 import itertools
-import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -49,19 +47,6 @@ class GuardedNamespace:
     ) -> Any:
         answer = await (await self.as_user(by)).patch(self.path(resource, name), patch, kind=kind)
         return msgspec.json.decode(answer)
-
-    async def warnings(self, path: str, patch: Any, *, verb: str = "PATCH") -> str:
-        """What the API server would warn alice of; "": nothing. Nothing is written."""
-
-        def asked() -> str:
-            with self._cluster.client() as client:
-                body = json.dumps(patch)
-                form = "application/json" if verb == "POST" else "application/merge-patch+json"
-                answer = client.send(verb, f"{path}?dryRun=All", body, form)
-                answer.read()
-                return answer.headers["Warning"] or ""
-
-        return await asyncio.to_thread(asked)
 
     async def close(self) -> None:
         for client in self._clients.values():

@@ -1,6 +1,7 @@
 """Muster's policies and webhook on a control plane, without a controller: a user in front of a door that is open."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -21,11 +22,24 @@ NAMESPACE = "muster-system"
 class Running:
     """A door that is open, and a user in front of it."""
 
-    def __init__(self, user: Client, door: WebhookServer, port: int) -> None:
-        self.user, self.door, self.port = user, door, port
+    def __init__(self, user: Client, door: WebhookServer, port: int, cluster: LocalCluster) -> None:
+        self.user, self.door, self.port, self._cluster = user, door, port, cluster
 
     async def created(self, path: str, document: dict[str, Any]) -> Any:
         return msgspec.json.decode(await self.user.create(path, document))
+
+    async def warnings(self, path: str, patch: Any, *, verb: str = "POST") -> str:
+        """What the API server would warn of; "": nothing. Nothing is written."""
+
+        def asked() -> str:
+            with self._cluster.client() as client:
+                body = json.dumps(patch)
+                form = "application/json" if verb == "POST" else "application/merge-patch+json"
+                answer = client.send(verb, f"{path}?dryRun=All", body, form)
+                answer.read()
+                return ", ".join(answer.headers.get_all("Warning") or ())
+
+        return await asyncio.to_thread(asked)
 
 
 async def running_door(cluster: LocalCluster) -> AsyncIterator[Running]:
@@ -44,7 +58,7 @@ async def running_door(cluster: LocalCluster) -> AsyncIterator[Running]:
             await applied(admin, {**queue, "metadata": {"name": name}, "spec": parent})
         kubeconfig = cluster.kubeconfig_for("alice", ("system:masters",))
         async with await Client.connect(kubeconfig) as alice:
-            yield Running(alice, door, port)
+            yield Running(alice, door, port, cluster)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import json
 import ssl
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -19,9 +18,19 @@ from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore, utc_now
 from admission.kube.webhook.review import LARGEST_REVIEW
 from admission.kube.webhook.server import WebhookServer
-from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
-from queues.api.api_resources import JOB_FLOWS, JOB_TEMPLATES, NAMESPACES, QUEUES, VOLCANO_JOBS
+from queues.api.api_resources import (
+    DEPLOYMENTS,
+    JOB_FLOWS,
+    JOB_TEMPLATES,
+    NAMESPACES,
+    NODES,
+    PRIORITY_CLASSES,
+    QUEUES,
+    VOLCANO_JOBS,
+)
+from queues.api.api_resources import JOBS as BATCH_JOBS
+from queues.api.names import GROUP_MIN_MEMBER, QUEUE_LABEL
 from queues.api.types.queue import QueueDocument
 from queues.errors import ApiRefused, NotFound
 from queues.quota.queue import Queue
@@ -93,9 +102,82 @@ async def test_a_job_for_a_queue_made_a_moment_ago_is_accepted(running: Running)
         await running.user.create(JOBS, a_job(f"young-{number}", queue=f"young-{number}"))
 
 
-async def test_what_a_flow_makes_of_a_stored_template_is_warned_of(
-    running: Running, door_cluster: LocalCluster
-) -> None:
+async def test_who_makes_a_job_in_a_queue_is_warned_of_what_it_would_wait_for(running: Running) -> None:
+    kind = {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.kind}
+    await running.user.create(PRIORITY_CLASSES.path(), {**kind, "metadata": {"name": "high"}, "value": 1})
+    await running.user.create(QUEUES.path(), a_queue("pair", access={"maxGang": 2}))
+    await becomes(lambda: _knows(running.door, "pair"))
+
+    async def warned(minimum: str = "", queue: str = "team-a", **spec: Any) -> str:
+        job = batch_job("a", labels={QUEUE_LABEL: queue} if queue else {}, **spec)
+        job["metadata"]["annotations"] = {GROUP_MIN_MEMBER: minimum} if minimum else {}
+        return await running.warnings(BATCH_JOBS.path("default"), job)
+
+    assert "found 8 pods, which start together or not at all" in await warned(parallelism=8)
+    assert await warned(parallelism=8, subdomain="train") == ""
+    assert await warned("8", parallelism=8) == await warned() == await warned(queue="", parallelism=8) == ""
+    assert "a Queue that exists. Did you mean team-a?" in await warned(queue="taem-a")
+    assert "a PriorityClass. Did you mean high?" in await warned(priorityClassName="hihg")
+    assert "expected at most 2: it never fits" in await warned("3", queue="pair", parallelism=3)
+
+
+async def test_a_job_that_is_larger_than_any_node_is_warned_of_until_one_comes(running: Running) -> None:
+    asks = {"requests": {"cpu": "8"}}
+    containers = [{"name": "main", "image": "x", "resources": asks}]
+    job = batch_job("a", labels=QUEUED, containers=containers)
+
+    async def node_with(cpu: str) -> None:
+        path, named = NODES.path(name=f"with-{cpu}"), {"metadata": {"name": f"with-{cpu}"}}
+        await running.user.create(NODES.path(), {"apiVersion": "v1", "kind": "Node", **named})
+        await running.user.patch(f"{path}/status", {"status": {"allocatable": {"cpu": cpu, "pods": "9"}}})
+
+    async def is_warned() -> bool:
+        return "the largest node has 4" in await running.warnings(BATCH_JOBS.path("default"), job)
+
+    async def is_warned_no_more() -> bool:
+        return not await is_warned()
+
+    await node_with("4")
+    await becomes(is_warned)
+    await node_with("16")
+    await becomes(is_warned_no_more)
+    for cpu in ("4", "16"):
+        await running.user.delete(NODES.path(name=f"with-{cpu}"))
+
+
+async def test_fields_that_a_kind_does_not_have_are_warned_of(running: Running) -> None:
+    job = a_job("misspelt")
+    job["spec"]["minAvailble"] = 1
+    job["spec"]["tasks"][0]["template"]["spec"]["nodeSelecter"] = {}
+    found = await running.warnings(JOBS, job)
+    assert "spec.minAvailble: found a field that is not known" in found
+    assert "spec.tasks[0].template.spec.nodeSelecter: found" in found
+
+
+async def test_who_makes_a_gang_of_pods_that_run_is_warned_once(running: Running) -> None:
+    path, labels = DEPLOYMENTS.path("default"), {"app": "web"}
+    pods = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    web = {"apiVersion": DEPLOYMENTS.api_version, "kind": DEPLOYMENTS.kind}
+    web |= {"metadata": {"name": "web", "labels": QUEUED}, "spec": {"replicas": 4, "template": pods}}
+    web["spec"]["selector"] = {"matchLabels": labels}
+    await running.user.create(path, web)
+    late = {"metadata": {"annotations": {GROUP_MIN_MEMBER: "4"}}}
+
+    async def is_warned() -> bool:
+        found = await running.warnings(f"{path}/web", late, verb="PATCH")
+        return "Scale to 0 and write it then" in found
+
+    async def is_none_when_empty() -> bool:
+        empty = {**late, "spec": {"replicas": 0}}
+        return await running.warnings(f"{path}/web", empty, verb="PATCH") == ""
+
+    await becomes(is_warned)
+    await becomes(is_none_when_empty)
+    await running.user.patch(f"{path}/web", late)
+    assert await running.warnings(f"{path}/web", {"spec": {"replicas": 5}}, verb="PATCH") == ""
+
+
+async def test_what_a_flow_makes_of_a_stored_template_is_warned_of(running: Running) -> None:
     await running.user.create(QUEUES.path(), a_queue("pairs", access={"maxGang": 2}))
     await becomes(lambda: _knows(running.door, "pairs"))
     templates = {"apiVersion": JOB_TEMPLATES.api_version, "kind": JOB_TEMPLATES.kind}
@@ -104,15 +186,7 @@ async def test_what_a_flow_makes_of_a_stored_template_is_warned_of(
     larger = {"jobSpec": {"tasks": [{"replicas": 3}]}}
     flows = [{"name": "pair", "patch": larger}, {"name": "missing", "patch": larger}]
     flow = {"apiVersion": JOB_FLOWS.api_version, "kind": JOB_FLOWS.kind, "metadata": {"name": "f"}}
-
-    def warnings() -> str:
-        with door_cluster.client() as client:
-            body = json.dumps({**flow, "spec": {"flows": flows}})
-            answer = client.send("POST", f"{JOB_FLOWS.path('default')}?dryRun=All", body, "application/json")
-            answer.read()
-            return answer.headers["Warning"] or ""
-
-    found = await asyncio.to_thread(warnings)
+    found = await running.warnings(JOB_FLOWS.path("default"), {**flow, "spec": {"flows": flows}})
     assert "spec.flows[0].patch.spec.tasks[0].replicas: found 3 pods, expected at most 2" in found
 
 

@@ -64,15 +64,6 @@ def test_every_kind_is_told_where_it_would_start_and_what_it_takes(
     assert (gpus.queue, gpus.takes, gpus.owned, gpus.used, gpus.deserved) == ("team", "16", "16", "0", "16")
 
 
-def test_fields_that_a_kind_does_not_have_are_named(cluster: WorldInMemory) -> None:
-    job = volcano_job("a", 1, queue="team", gpu=8)
-    job["spec"]["minAvailble"] = 1
-    job["spec"]["tasks"][0]["template"]["spec"]["nodeSelecter"] = {}
-    found = one(cluster, job)
-    assert found.unknown_fields == ("spec.minAvailble", "spec.tasks[0].template.spec.nodeSelecter")
-    assert one(cluster, batch_job("a", 1, queue="team", gpu=8)).unknown_fields == ()
-
-
 def test_nothing_changes(cluster: WorldInMemory) -> None:
     cluster.tried(batch_job("a", 2, queue="team", gpu=8))
 

@@ -303,7 +303,7 @@ metadata: {name: ours, labels: {team: b}}
         (
             JOB.replace("  queue: team\n", "  queue: team\n  priorityClassName: hihg\n")
             + "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 5\n",
-            "found 'hihg', expected the name of a PriorityClass: it is not among these documents",
+            "found 'hihg', expected the name of a PriorityClass: it is not among these documents. Did you mean high?",
         ),
     ],
 )
