@@ -279,6 +279,7 @@ def _description(world: World, state: WorkloadState) -> Description:
         image=workload.image,
         result=described_result(world, state),
         ignored_values="\n".join(state.ignored),
+        notes="\n".join(state.notes),
     )
 
 

@@ -40,8 +40,8 @@ def ignored_in_metadata(said: Mapping[str, str | None]) -> tuple[str, ...]:
     if text is not None and text[:8].lower() not in _TRUTHS:
         found.append(_sentence(names.PREEMPTABLE, text, _TRUTH, "as 'false'"))
     text = said.get(names.HOLD)
-    if text is not None and text not in _HOLDS:
-        found.append(_sentence(names.HOLD, text, _HOLD, "as 'false'"))
+    if text and text not in _HOLDS:
+        found.append(_sentence(names.HOLD, text, _HOLD, "as 'true'"))
     return tuple(found)
 
 

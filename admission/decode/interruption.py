@@ -26,7 +26,7 @@ _NAMES: Final = (
 #: Annotations only: policies read and write the one, and no label can have the value of the other.
 _ANNOTATIONS: Final = (names.HOLD, names.AFTER)
 _SAID: Final = (*_NAMES, *_ANNOTATIONS)
-_HOLDS: Final = {each.value: each for each in Hold}
+_HOLDS: Final = {"true": Hold.ADMISSION, "suspended": Hold.SUSPENDED, "false": Hold.NONE}
 _NOTHING: Final[Mapping[str, str]] = {}
 #: Characters.
 _CACHED: Final = 512
@@ -102,7 +102,8 @@ def _conduct(deadline: int | None, texts: tuple[str | None, ...]) -> Conduct:
         preemptable=None if preemptable is None else preemptable[:8].lower() in ("true", "1", "t"),
         cooldown=duration(said[names.COOLDOWN_TIME]) or 0,
         retry=shortened(said[names.RETRY] or ""),
-        hold=_HOLDS.get(said[names.HOLD] or "", Hold.NONE),
+        # Work that its owner may have wished to hold back could not be held back once it runs.
+        hold=_HOLDS.get(said[names.HOLD] or "false", Hold.ADMISSION),
         after=read_dependencies(said[names.AFTER]),
         ignored=ignored_in_metadata(said),
     )

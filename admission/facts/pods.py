@@ -28,7 +28,7 @@ from queues.workload import (
 
 
 class Hold(StrEnum):
-    """What the owner of a workload says with the annotation ``muster.dev/hold``. Other values say nothing."""
+    """What the owner of a workload says with the annotation ``muster.dev/hold``."""
 
     NONE = ""
     #: It is not admitted. What runs keeps its seats; once it has lost them, it is not admitted again.

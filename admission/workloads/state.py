@@ -61,6 +61,7 @@ from admission.workloads.seats import SeatMap, is_live
 from admission.workloads.workload import (
     held_by_owner,
     is_idle,
+    notes_on,
     only_has_an_obstacle,
     result_of,
     result_so_far,
@@ -152,6 +153,8 @@ class WorkloadState:
     follows_policy: bool = False
     #: Values that its object or its pods state and that cannot be read, as sentences.
     ignored: tuple[str, ...] = ()
+    #: What is to be known of it while it runs, as sentences.
+    notes: tuple[str, ...] = ()
     #: AdmissionChecks that are to be asked about it now.
     asks: tuple[CheckProgress, ...] = NO_CHECKS
 
@@ -184,7 +187,7 @@ class WorkloadState:
         workload = self.workload
         asked = (workload.asks(), workload.minimum, workload.run_time)
         ended = (self.is_over, self.is_idle, self.result)
-        return (workload.queue, workload.priority, workload.user, *asked, *ended, self.ignored)
+        return (workload.queue, workload.priority, workload.user, *asked, *ended, self.ignored, self.notes)
 
 
 def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> WorkloadState | None:
@@ -252,6 +255,7 @@ def _held_state(
         else _next_look(now, wish.untried, held.syncs.until, lost_at, *gang.looks(now), *_looks(inputs)),
         is_stopped=support.holding is Holding.SUSPENDED and held.syncs.are_over(inputs.admissions),
         ignored=_ignored(inputs),
+        notes=() if over else tuple(notes_on(inputs)),
         asks=to_ask(inputs.checks, wish.workload.obstacle) if inputs.checks else NO_CHECKS,
         follows_policy=bool(gang.missing.missing_since or inputs.device_faults)
         or follows_policy(inputs, held.seat_maps),

@@ -1,6 +1,6 @@
 """What a workload asks for: pod sets, gang size, and what is known about interrupting it; and how it ended. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from admission.engine.reasons import not_enough_pods
@@ -10,6 +10,7 @@ from admission.facts.workloads import WorkloadFact
 from admission.workloads.admission_checks import awaits_checks
 from admission.workloads.gang_readiness import held_back
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
+from admission.workloads.job_counts import length
 from admission.workloads.kinds import Holding, is_told_by_pods, support_of
 from admission.workloads.pod_shapes import task_of
 from admission.workloads.rollback import held_back_by_refusals, obstacle_of_run_out
@@ -121,6 +122,24 @@ def _lacks_room_or_name(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle 
     """
     held_back = inputs.held_back
     return held_back.obstacle if held_back is not None and held_back.generation == fact.generation else None
+
+
+def notes_on(inputs: WorkloadInputs) -> Iterator[str]:
+    """What is to be known of a workload while it runs: that it is on hold, and how many members of it are done."""
+    named = inputs.fact or next(iter(inputs.pods), None)
+    if named is None or not inputs.admissions:
+        return
+    if named.conduct.hold is Hold.ADMISSION:
+        it = f"{inputs.key.kind}/{named.name} -n {named.namespace}"
+        yield (
+            "It is on hold: what runs goes on, and is not admitted again once it has lost its seats. "
+            f"`kubectl muster unhold {it}` ends that"
+        )
+    counts = None if inputs.fact is None else inputs.fact.counts
+    if counts is not None and counts.completions and (counts.succeeded or counts.over):
+        failed = length(counts.over or ()) - counts.succeeded
+        more = f", {failed} failed for good" if failed > 0 else ""
+        yield f"{counts.succeeded} of {counts.completions} members have succeeded{more}"
 
 
 def on_hold(inputs: WorkloadInputs) -> Obstacle | None:

@@ -271,6 +271,8 @@ class ExpectedStartBody(Body, frozen=True, kw_only=True):
     #: The seconds that it is assumed to run for: as long as it states, or as half of the ended work that its run time
     #: goes by; null: the leader is of an older version.
     run_time: int | None = None
+    #: True: more, since work of the same user and shape has run for ``run_time`` and was not over.
+    at_least: bool = False
     #: Number of ended runs that the run times of all workloads were learned from.
     runs: int = 0
     #: Those of them that its own run time goes by; with ``basis`` declared or prior, all.
@@ -311,6 +313,8 @@ class LineBody(WorkloadBody, frozen=True, kw_only=True):
     owner: OwnerBody | None = None
     #: Why it, or a part of it, waits; null: it does not, or was not considered yet.
     reason: ReasonBody | None = None
+    #: What else is to be known while it runs, a sentence each: that it is on hold, how many of its members are done.
+    notes: tuple[str, ...] = ()
 
 
 class WaitingBody(LineBody, frozen=True, kw_only=True):
@@ -337,7 +341,7 @@ class PendingList(PagedBody, frozen=True, kw_only=True):
 class ListedBody(LineBody, frozen=True, kw_only=True):
     """A workload of a list, whether it waits, runs or has ended."""
 
-    #: pending | admitted | evicting | finished
+    #: pending | admitted | evicting | suspended | finished
     state: str
     #: succeeded | failed | deleted; "": it has not ended, or that is not known.
     result: str
@@ -551,8 +555,6 @@ class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     expected: ExpectedStartBody | None = None
     #: What is to be known of the budgets that it counts in, a sentence each.
     budgets: tuple[str, ...] = ()
-    #: What else is to be known while it runs, a sentence each: that it is on hold, how many of its members are done.
-    notes: tuple[str, ...] = ()
 
 
 class PathLimitBody(Body, frozen=True, kw_only=True):
@@ -590,7 +592,7 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     now: str
     as_of: str | None = None
     behind: str = ""
-    #: pending | admitted | evicting | finished
+    #: pending | admitted | evicting | suspended | finished
     state: str
     #: succeeded | failed | deleted; "": it has not ended, or that is not known.
     result: str = ""
@@ -604,8 +606,6 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     outcomes: tuple[OutcomeBody, ...] = ()
     #: How far it came when, each admission by itself; what is not known is left out.
     stages: tuple[StageBody, ...] = ()
-    #: How much of ``priority`` counts in its queue, as a phrase; "": all of it.
-    priority_limit: str = ""
     #: How many wait in its queue; null: it does not wait.
     queue_length: int | None
     #: What the position is counted by, as a phrase; "" without one.

@@ -331,6 +331,8 @@ workloads: Final = table(
     blank("image"),
     #: Values that it states and that cannot be read, a sentence a line; "": none.
     blank("ignored_values"),
+    #: What is to be known of it while it runs, a sentence a line; "": nothing.
+    blank("notes"),
     #: How it ended (``queues.workload.Result``); "" if it has not, or if that is not known.
     blank("result"),
     #: Seconds since the epoch: when it was seen to have ended; 0 if it has not, or if that is not known.

@@ -133,7 +133,7 @@ def list_frame(
 
 def workload_state(one: ListedBody | ExplanationBody) -> str:
     """The state of a workload, or how it ended, in the words of the command line."""
-    return SHOWN_STATES.get(one.state) or one.result or ("suspended" if one.state == "suspended" else "ended")
+    return SHOWN_STATES.get(one.state) or one.result or "ended"
 
 
 def bar(used: int, deserved: int | None, capability: int | None, label: str, full: int) -> Markup:

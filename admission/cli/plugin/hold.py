@@ -101,7 +101,9 @@ def _wish_of(route: Route, namespace: str, workload: WorkloadObject, verb: str) 
 def _is_on_hold(workload: WorkloadObject) -> bool:
     """Whether the object says so. What cannot be suspended is on hold instead."""
     stated = _stated(workload)
-    return stated == "true" or (stated == "suspended" and workload.kind.resource in (PODS, POD_GROUPS))
+    if stated == "suspended":
+        return workload.kind.resource in (PODS, POD_GROUPS)
+    return stated not in (None, "", "false")
 
 
 def _is_suspended(workload: WorkloadObject) -> bool:

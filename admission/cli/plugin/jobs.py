@@ -17,7 +17,7 @@ from admission.cli.options import (
     route,
 )
 from admission.cli.output import Output, output
-from admission.cli.rendering.explanation import SHOWN_STATES, is_suspended, reason_line
+from admission.cli.rendering.explanation import SHOWN_STATES, reason_line, way_out
 from admission.cli.rendering.terminal import (
     NONE,
     TableColumn,
@@ -110,7 +110,7 @@ def jobs_table(body: WorkloadList, output: Output, *, everywhere: bool) -> str:
         return text
     if not fits(text, _COLUMNS):
         text = item_table(_columns(body.now, everywhere, short=True), body.items, output)
-    reasons = [_way_out(one) if is_suspended(one) else reason_line(one.reason) or NONE for one in body.items]
+    reasons = [_told(one) or NONE for one in body.items]
     return with_texts(text, reasons, output.room, title="REASON", is_beside=output.room is None)
 
 
@@ -135,19 +135,21 @@ def _columns(now: str, everywhere: bool, *, short: bool) -> list[TableColumn[Lis
         TableColumn("NODES", lambda one: _nodes(one, len(one.nodes)), wide=True),
         TableColumn(
             "REASON",
-            lambda one: _way_out(one) if is_suspended(one) else reason_line(one.reason, wide=True),
+            lambda one: _told(one, wide=True),
             wide=True,
         ),
     ]
 
 
 def _state(one: ListedBody) -> str:
-    return SHOWN_STATES.get(one.state) or one.result or ("suspended" if is_suspended(one) else "ended")
+    return SHOWN_STATES.get(one.state) or one.result or "ended"
 
 
-def _way_out(suspended: ListedBody) -> str:
-    it = f"{suspended.kind}/{suspended.name} -n {suspended.namespace}"
-    return f"`kubectl muster resume {it}` has it wait again"
+def _told(one: ListedBody, *, wide: bool = False) -> str | None:
+    """Why it waits and what to do, or what else is to be known of it; None for nothing."""
+    if one.state == "suspended":
+        return way_out(one)
+    return ". ".join(filter(None, (reason_line(one.reason, wide=wide), *one.notes))) or None
 
 
 def _short_user(user: str) -> str:
@@ -158,7 +160,7 @@ def _short_user(user: str) -> str:
 
 def _nodes(one: ListedBody, most: int) -> str | None:
     """Names of at most so many nodes, and how many more there are. What is suspended has left its nodes."""
-    if is_suspended(one):
+    if one.state == "suspended":
         return None
     shown = ",".join(one.nodes[:most])
     more = one.node_count - len(one.nodes[:most])

@@ -116,7 +116,7 @@ def workload_text(one: ExplanationBody, output: Output) -> str:
         _section("Waits because", filled(_because(one), room)),
         _section("What would let it in", filled(_changes(one), room)),
         _section("Can it be evicted?", filled(_standing(one), room)),
-        _section("Also", _sentences(one.outlook.notes if one.outlook else (), room)),
+        _section("Also", _sentences(one.notes, room)),
         _section("Budgets", _sentences(one.outlook.budgets if one.outlook else (), room)),
         _section("Limits on the way", _limits(one, inner)),
         _section("Waits behind", _behind(one, inner)),
@@ -140,7 +140,7 @@ def facts_of(one: ExplanationBody) -> list[tuple[str, str]]:
     return [
         # A finished workload requests nothing.
         *([("Asks", asks_text(one))] if one.state != "finished" else []),
-        ("Priority", one.priority_limit.removeprefix("priority ") or str(one.priority)),
+        ("Priority", str(one.priority)),
         *([("User", one.user)] if one.user else []),
         ("Created", f"{one.created} ({age(one.created, one.now)} ago)" if one.created else NONE),
         *_expected(one),
@@ -172,9 +172,7 @@ def _expected(one: ExplanationBody) -> list[tuple[str, str]]:
 def _times(one: ExplanationBody) -> list[tuple[str, str]]:
     """How long it waited and ran, and what it took; empty: it has not been admitted."""
     admissions, now = one.admissions, one.now
-    ended = (
-        [("Ended", f"{one.ended} ({age(one.ended, now)} ago)")] if one.ended and not is_suspended(one) else []
-    )
+    ended = [("Ended", f"{one.ended} ({age(one.ended, now)} ago)")] if one.ended else []
     if not admissions or not one.created:
         return ended
     first = min(held.opened for held in admissions)
@@ -184,7 +182,7 @@ def _times(one: ExplanationBody) -> list[tuple[str, str]]:
     used = ", ".join(f"{hours(each)} {short_resource(name)}-hours" for name, each in one.device_hours.items())
     return [
         ("Waited", short_duration(seconds_between(one.created, first)) + " until it was first admitted"),
-        ("Ran" if one.state == "finished" and not is_suspended(one) else "Held", ran),
+        ("Ran" if one.state == "finished" else "Held", ran),
         *ended,
         *([("Used", used)] if used else []),
         *([("Pods", ended_pods)] if (ended_pods := _ended_pods(one)) else []),
@@ -239,7 +237,11 @@ def reason_line(reason: ReasonBody | None, *, wide: bool = False) -> str | None:
 def state_text(one: ExplanationBody) -> str:
     """Its state, its place in line, and how it ended."""
     if one.state == "finished":
-        return _end_state(one)
+        result = RESULTS.get(one.result)
+        gone = "; its object is gone" if one.gone and one.result != "deleted" else ""
+        return f"finished: {result}{gone}" if result else f"finished{gone}"
+    if one.state == "suspended":
+        return f"suspended; {way_out(one)}"
     if one.state == "pending":
         if one.position is None:
             return "waiting, not in line"
@@ -249,14 +251,10 @@ def state_text(one: ExplanationBody) -> str:
     return SHOWN_STATES.get(one.state, str(one.state))
 
 
-def _end_state(one: ExplanationBody) -> str:
-    if is_suspended(one):
-        return (
-            f"suspended; `kubectl muster resume {one.kind}/{one.name} -n {one.namespace}` has it wait again"
-        )
-    result = RESULTS.get(one.result)
-    gone = "; its object is gone" if one.gone and one.result != "deleted" else ""
-    return f"finished: {result}{gone}" if result else f"finished{gone}"
+def way_out(suspended: ListedBody | ExplanationBody) -> str:
+    """What has suspended work go on."""
+    it = f"{suspended.kind}/{suspended.name} -n {suspended.namespace}"
+    return f"`kubectl muster resume {it}` has it wait again"
 
 
 def _because(one: ExplanationBody) -> str:
@@ -393,7 +391,12 @@ _SHOWN: Final = 16
 RESULTS: Final = {"succeeded": "succeeded", "failed": "failed", "deleted": "deleted before it ended"}
 
 #: What all commands say of a state of the read API, where nothing more has to be known.
-SHOWN_STATES: Final = {"pending": "waiting", "admitted": "running", "evicting": "evicting"}
+SHOWN_STATES: Final = {
+    "pending": "waiting",
+    "admitted": "running",
+    "evicting": "evicting",
+    "suspended": "suspended",
+}
 
 
 class StoryLine(NamedTuple):
@@ -455,13 +458,6 @@ def _story(one: ExplanationBody, output: Output) -> str:
     return told + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
 
 
-def is_suspended(one: ListedBody | ExplanationBody) -> bool:
-    """Whether a workload was stopped and may go on: nothing has ended it, and its object is there."""
-    if one.state == "suspended":
-        return True
-    return one.state == "finished" and not one.result and not one.gone
-
-
 def _with_result(event: EventBody, one: ExplanationBody) -> EventBody:
     """A decision with how what it gave back had ended, in the words of ``kubectl muster events``."""
     if event.what != "free" or event.admission is None or event.code == "suspended":
@@ -471,7 +467,7 @@ def _with_result(event: EventBody, one: ExplanationBody) -> EventBody:
     if held is not None and held.eviction:
         result = "suspended" if held.eviction.code == ReasonCode.ON_HOLD else "evicted"
     elif event.admission == max(admissions, default=None) and one.state == "finished":
-        result = "suspended" if is_suspended(one) else one.result if one.result in RESULTS else ""
+        result = one.result if one.result in RESULTS else ""
     else:
         result = "suspended" if one.state == "suspended" else "given back"
     return structs.replace(event, result=result)

@@ -118,7 +118,7 @@ class LeaderAnswers:
             known = (
                 None
                 if view is None
-                else KnownBesides(view.world.budgets.use, view.context.classes_for_users(), view.world.facts)
+                else KnownBesides(view.world.budgets.use, view.context.classes_for_users())
             )
             told_of = functools.partial(outlooks, expected=expected, known_besides=known)
 

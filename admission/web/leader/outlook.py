@@ -12,10 +12,7 @@ import msgspec
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.takers import standing
-from admission.facts.pods import Hold
-from admission.facts.workloads import WorkloadFact
 from admission.web.lists.expected import told_at
-from admission.workloads.job_counts import length
 from queues.plan import Plan, Reason
 from queues.quota.budgets import NO_HOURS, WARNED_AT, BudgetUse, hours_text, hundredths
 from queues.quota.queue import path_upwards
@@ -33,8 +30,6 @@ class KnownBesides(NamedTuple):
     budget_use: BudgetUse | None = None
     #: Values of the priority classes that users may name.
     classes: Mapping[str, int] = MappingProxyType({})
-    #: Objects of workloads as they are now.
-    facts: Mapping[WorkloadKey, WorkloadFact] = MappingProxyType({})
 
 
 #: A workload with seats that does not go on: what is known of it, and what is wrong.
@@ -57,7 +52,7 @@ def outlooks(
     """Outlooks of the workloads of this name that are pending, run or have a problem, by kind; empty: there is none.
     ``problems``: of workloads of this name. ``expected``: when a pending workload should start. ``known_besides``:
     None for nothing."""
-    budget_use, classes, facts = known_besides or KnownBesides()
+    budget_use, classes = known_besides or KnownBesides()
     wrong = {workload.key: reason for workload, reason in problems}
     known = {workload.key: workload for workload, _ in problems}
     known |= {
@@ -82,25 +77,9 @@ def outlooks(
                     standing=place,
                     expected=None if waits_for_people else _told(expected(key), snapshot.now),
                     budgets=tuple(_budget_sentences(snapshot, workload, budget_use)),
-                    notes=tuple(_notes(facts[key])) if key in facts and key in snapshot.holders else (),
                 )
             )
     return tuple(found)
-
-
-def _notes(fact: WorkloadFact) -> Iterator[str]:
-    if fact.conduct.hold is Hold.ADMISSION:
-        it = f"{fact.key.kind}/{fact.name} -n {fact.namespace}"
-        yield (
-            "It is on hold: what runs goes on, and is not admitted again once it has lost its seats. "
-            f"`kubectl muster unhold {it}` ends that"
-        )
-    counts = fact.counts
-    if counts is not None and counts.completions and (counts.succeeded or counts.over):
-        failed = length(counts.over or ()) - counts.succeeded
-        yield f"{counts.succeeded} of {counts.completions} members have succeeded" + (
-            f", {failed} failed for good" if failed > 0 else ""
-        )
 
 
 def _budget_sentences(snapshot: Snapshot, workload: Workload, use: BudgetUse | None) -> Iterator[str]:

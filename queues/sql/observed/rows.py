@@ -43,6 +43,8 @@ class Description:
     result: Result = Result.UNKNOWN
     #: Values that it states and that cannot be read, a sentence a line; "": none.
     ignored_values: str = ""
+    #: What is to be known of it while it runs, a sentence a line; "": nothing.
+    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,7 @@ _DESCRIBED = (
     *workloads.c[
         "priority", "created", "minimum", "pods", "asks", "devices", "run_time", "finished", "owner"
     ],
-    *workloads.c["username", "image", "result", "ignored_values"],
+    *workloads.c["username", "image", "result", "ignored_values", "notes"],
 )
 
 _SEEN = JsonRows(*_DESCRIBED, place=PLAIN)
@@ -111,7 +111,7 @@ def _columns(row: Description) -> dict[str, Any]:
     return {
         **attributes(row.key, "kind", "uid"),
         **attributes(row, "namespace", "name", "queue", "priority", "created", "minimum", "pods", "finished"),
-        **attributes(row, "owner", "image", "result", "ignored_values"),
+        **attributes(row, "owner", "image", "result", "ignored_values", "notes"),
         "username": row.user,
         "asks": dict(row.asks),
         "devices": bounded(row.devices),

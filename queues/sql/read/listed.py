@@ -35,8 +35,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from queues.admissions import LastEviction
 from queues.read_api import bodies
 from queues.read_api.quantities import quantities
+from queues.reason_codes import ReasonCode
 from queues.sql.read.pending import (
     HOLDS,
+    RESUMED_BY,
     SHOWN,
     is_chosen,
     may_see,
@@ -58,12 +60,19 @@ from queues.sql.statements import (
     one_of,
     same,
 )
-from queues.sql.tables import admissions, closed_admissions, ended_workloads, history_starts, workloads
+from queues.sql.tables import (
+    admissions,
+    closed_admissions,
+    ended_workloads,
+    history_starts,
+    reasons,
+    workloads,
+)
 from queues.sql.world import key_of, last_evictions, seconds_of
 from queues.text_format import rfc3339
 from queues.workload import QueueName, Result, WorkloadKey
 
-#: States of a workload, as in an explanation; there a suspended one has finished without a result.
+#: States of a workload, as in an explanation.
 STATES: Final = ("pending", "admitted", "evicting", "suspended", "finished")
 #: Totals are counted up to this number.
 COUNTED: Final = 100_000
@@ -109,7 +118,13 @@ class ListPage:
 
 _EVICTS: Final = select(1).where(same(admissions, workloads), admissions.c.state == "evicting").exists()
 #: A Volcano Job that was stopped and may go on: nothing else is over without a result.
-_SUSPENDED: Final = and_(workloads.c.finished, workloads.c.result == Result.UNKNOWN)
+_STOPPED: Final = and_(workloads.c.finished, workloads.c.result == Result.UNKNOWN)
+_REASON: Final = reasons.alias()
+_BY_OWNER: Final = and_(_REASON.c.code == ReasonCode.ON_HOLD, _REASON.c.message.contains(RESUMED_BY))
+_SUSPENDED: Final = or_(
+    _STOPPED,
+    and_(~workloads.c.finished, ~HOLDS, select(1).where(same(_REASON, workloads), _BY_OWNER).exists()),
+)
 _STATE: Final = case(
     (_SUSPENDED, "suspended"),
     (workloads.c.finished, "finished"),
@@ -120,7 +135,7 @@ _STATE: Final = case(
 #: What has ended before Muster looked at it ended after it was created.
 _ENDED_AT: Final = func.coalesce(func.nullif(workloads.c.finished_at, 0), workloads.c.created)
 _IN_STATE: Final = {
-    "pending": and_(~workloads.c.finished, ~HOLDS),
+    "pending": and_(~workloads.c.finished, ~HOLDS, ~_SUSPENDED),
     "admitted": and_(~workloads.c.finished, HOLDS, ~_EVICTS),
     "evicting": and_(~workloads.c.finished, _EVICTS),
     "suspended": _SUSPENDED,
@@ -189,7 +204,7 @@ class _Source(NamedTuple):
 def _sources(wanted: Listing) -> list[_Source]:
     ended = "finished" in wanted.states
     live = [condition for state, condition in _IN_STATE.items() if state in wanted.states]
-    there = live if len(live) < len(_IN_STATE) else [~workloads.c.finished, _SUSPENDED]
+    there = live if len(live) < len(_IN_STATE) else [~workloads.c.finished, _STOPPED]
     if ended:
         has_ended = workloads.c.result.not_in((Result.IDLE, Result.UNKNOWN))
         there.append(and_(workloads.c.finished, has_ended, wanted.since <= _ENDED_AT))
@@ -279,7 +294,7 @@ def _body(
     """``seats``: what it holds, or held last. None for nothing."""
     waiting, is_over = waiting_body(row, evictions), row.state == "finished"
     nodes = sorted(seats.nodes) if seats is not None else []
-    fields = attributes(waiting, *SHOWN, "user", "created", "asks", "owner")
+    fields = attributes(waiting, *SHOWN, "user", "created", "asks", "owner", "notes")
     if is_over and seats is not None:
         fields["pods"] = seats.seats  # what has ended wants no pods any more
     return bodies.ListedBody(
@@ -320,7 +335,7 @@ GONE_LISTED: Final = select(
     _GONE_ENDED_AT.label("finished_at"),
     *(
         literal(text).label(name)
-        for name, text in (("state", "finished"), ("owner", ""), ("ignored_values", ""))
+        for name, text in (("state", "finished"), ("owner", ""), ("ignored_values", ""), ("notes", ""))
     ),
     *(literal(0).label(name) for name in ("not_before", "rollbacks")),
     null().label("code"),

@@ -41,6 +41,8 @@ from queues.workload import QueueName, WorkloadKey
 _MOST_DEVICES: Final = 10**12
 _MOST_SECONDS: Final = 10**15
 
+#: In the message of an OnHold: its owner has suspended it, and not only held it back.
+RESUMED_BY: Final = "`kubectl muster resume "
 HOLDS: Final = select(1).where(same(admissions, workloads)).exists()
 #: Lacks seats: all of them, or (then with a reason) some.
 WAITS: Final = and_(~workloads.c.finished, or_(~HOLDS, reasons.c.code.is_not(None)))
@@ -70,7 +72,7 @@ _RANK: Final = ("never_fits", "joins", "urgency", "precedence", "arrival")
 def workload_lines() -> Select[Any]:
     """What is shown of a workload with an object, and its setbacks."""
     return select(
-        *workloads.c[*SHOWN, "username", "finished", "created", "asks", "owner", "ignored_values"],
+        *workloads.c[*SHOWN, "username", "finished", "created", "asks", "owner", "ignored_values", "notes"],
         *(func.coalesce(backoffs.c[name], 0).label(name) for name in ("not_before", "rollbacks")),
         *reasons.c["code", "message", "facts", "since"],
     ).select_from(WORKLOADS_WITH_REASONS)
@@ -90,6 +92,7 @@ def waiting_body(
         asks=quantities(row.asks),
         owner=bodies.OwnerBody(kind=kind, name=name) if name else None,
         ignored_values=tuple(row.ignored_values.splitlines()),
+        notes=tuple(row.notes.splitlines()),
         reason=None if row.code is None else _reason(row, evictions.get(key_of(row.kind, row.uid))),
     )
 

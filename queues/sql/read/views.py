@@ -33,9 +33,10 @@ from queues.quota.queue import ROOT, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.read_api import bodies
 from queues.read_api.quantities import hours, seats_bodies
+from queues.reason_codes import ReasonCode
 from queues.resources import is_device
 from queues.sql.read.listed import GONE_LISTED, MOST_NODES
-from queues.sql.read.pending import WAITS, shown_time, waiting_body, workload_lines
+from queues.sql.read.pending import RESUMED_BY, WAITS, shown_time, waiting_body, workload_lines
 from queues.sql.read.rows import AccountLine, Eviction, QueueLine
 from queues.sql.statements import MOMENT, NUMBER, attributes, moment, newest_first, same
 from queues.sql.tables import (
@@ -278,7 +279,9 @@ async def _explanation(
         times=await _admission_times(tx, ids),
     )
     body, begins = waiting_body(row, evictions), await _history_begins(tx)
-    shown = structs.replace(body, reason=body.reason if state in ("pending", "admitted") else None)
+    shown = structs.replace(
+        body, reason=body.reason if state in ("pending", "admitted", "suspended") else None
+    )
     told = tuple(_admission(each, times) for each in reversed(admissions_))
     return bodies.ExplanationBody(
         **structs.asdict(shown),
@@ -417,12 +420,13 @@ async def _device_seconds(tx: AsyncConnection, ids: Collection[AdmissionId], now
 def _state(row: Row[Any], held: Iterable[Admission]) -> str:
     states = {admission.state for admission in held}
     if row.finished:
-        return "finished"
+        return "finished" if row.result else "suspended"
     if AdmissionState.EVICTING in states:
         return "evicting"
     if AdmissionState.OPEN in states:
         return "admitted"
-    return "pending"
+    is_suspended = row.code == ReasonCode.ON_HOLD and RESUMED_BY in row.message
+    return "suspended" if is_suspended else "pending"
 
 
 async def _history_begins(tx: AsyncConnection) -> int:

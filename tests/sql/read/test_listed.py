@@ -20,7 +20,7 @@ from queues.sql.read.users import UserQuestion, hidden_work, users
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName, Result
 from tests.builders.explained_statements import LOOKED, explained
-from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, key, queue
+from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, key, queue, reason
 
 EVERYTHING = Listing(states=STATES)
 LIVE = Listing(states=STATES[:3])
@@ -123,6 +123,13 @@ async def test_a_job_that_was_stopped_and_may_go_on_is_listed_as_suspended_until
     assert await listed_names("finished") == ["done", "gone"]
     (line,) = (await page(muster, replace(EVERYTHING, states=("suspended",)))).items
     assert line.state == "suspended"
+    way_out = reason("OnHold", "its owner has suspended it; `kubectl muster resume job/waits` has it wait")
+    async with harness.entered() as (tx, entry):
+        await ledger.record_reasons(tx, entry, {key("waits"): way_out})
+    assert await listed_names("suspended") == ["stopped", "waits"]
+    assert await listed_names("pending") == []
+    async with harness.entered() as (tx, entry):
+        await ledger.record_reasons(tx, entry, {}, [key("waits")])
     await describe_all(harness, described("stopped", user="bob", finished=True, result=Result.FAILED))
     assert await listed_names("suspended") == []
     assert await listed_names("finished") == ["done", "gone", "stopped"]

@@ -43,6 +43,14 @@ def test_what_is_suspended_has_left_its_nodes_and_says_how_it_goes_on() -> None:
     )
 
 
+def test_what_runs_says_what_else_is_to_be_known_of_it() -> None:
+    notes = ("3 of 8 members have succeeded", "It is on hold")
+    runs = structs.replace(LISTED[0], state="admitted", reason=None, notes=notes)
+    body = WorkloadList(now=NOW_TOLD, total=1, total_everywhere=1, items=(runs,))
+    for output in (Output(), Output(form="wide")):
+        assert ". ".join(notes) in jobs_table(body, output, everywhere=False)
+
+
 @with_rows("words", "sentence")
 async def test_an_empty_list_says_where_else_there_are_workloads(
     ask: Asking, words: str, sentence: str

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import msgspec
+import pytest
 
 from admission.decode.admin_documents import budget_fact
 from admission.decode.interruption import LONGEST_IMAGE, conduct_of, image_of
 from admission.facts.cluster import BudgetFact
-from admission.facts.pods import Conduct, PodFact
+from admission.facts.pods import Conduct, Hold, PodFact
 from admission.wire import WireMetadata, WirePodDisruptionBudget
 from admission.world.snapshot_rows import Budgets
 from queues import kind_names
@@ -65,6 +66,15 @@ def test_a_duration_that_cannot_be_read_is_not_declared_and_a_deadline_is_a_run_
         "evicted at any time",
     )
     assert conduct_of({}, {}, 600).run_time == 600
+
+
+@pytest.mark.parametrize(
+    ("text", "hold"),
+    [("true", Hold.ADMISSION), ("True", Hold.ADMISSION), ("false", Hold.NONE), ("", Hold.NONE)],
+)
+def test_a_hold_that_cannot_be_read_holds_back(text: str, hold: Hold) -> None:
+    found = conduct_of({"muster.dev/hold": text}, None)
+    assert (found.hold, "it counts as 'true'" in "".join(found.ignored)) == (hold, text == "True")
 
 
 def budget(allowed: int = 1, **labels: str) -> BudgetFact:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts.pods import PodFact, PodPhase
+from admission.facts.pods import Conduct, Hold, PodFact, PodPhase
 from admission.facts.workloads import JobCounts, WorkloadFact
 from admission.workloads.inputs import ShellHeartbeat, Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
@@ -505,6 +505,15 @@ def test_the_seat_of_an_index_is_given_back_when_its_pod_has_succeeded() -> None
     state = state_of(job(2, indexed=True), pods, [held])
     assert state.ended == {held.id: frozenset((1,))}
     assert not state.needs_seats
+
+
+def test_what_runs_says_that_it_is_on_hold_and_how_many_of_its_members_are_done() -> None:
+    counts = JobCounts(parallelism=10, completions=200, succeeded=11, over=((0, 11),))
+    array = job(2, conduct=Conduct(hold=Hold.ADMISSION), counts=counts)
+    held, members = state_of(array, [], [admission(JOB, "n1 n1", started=True)]).notes
+    assert "`kubectl muster unhold job/train -n ns` ends that" in held
+    assert members == "11 of 200 members have succeeded, 1 failed for good"
+    assert state_of(array).notes == (), "what waits says it as its reason"
 
 
 # ── Jobs that grow ──────────────────────────────────────────────────────────────────────────────────────────

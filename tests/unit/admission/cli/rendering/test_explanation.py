@@ -5,7 +5,6 @@ import msgspec
 from admission.cli.output import Output
 from admission.cli.rendering.explanation import (
     facts_of,
-    is_suspended,
     story_of,
     with_their_parts,
     workload_text,
@@ -46,7 +45,7 @@ def test_admissions_after_one_another_are_added_up() -> None:
 
 
 def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -> None:
-    stopped = msgspec.structs.replace(ENDED, result="", gone=False)
+    stopped = msgspec.structs.replace(ENDED, state="suspended", result="", gone=False, ended=None)
     again = f"`kubectl muster resume {stopped.kind}/{stopped.name} -n {stopped.namespace}` has it wait again"
     assert f"State     suspended; {again}\n" in workload_text(stopped, Output())
     assert not {"Ended", "Ran"} & {title for title, _ in facts_of(stopped)}
@@ -61,16 +60,12 @@ def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -
     )
     replace = msgspec.structs.replace
     assert "suspended: 1 seat" in workload_text(replace(stopped, history=(event,)), Output())
-    assert "failed: 1 seat" in workload_text(replace(stopped, result="failed", history=(event,)), Output())
+    failed = replace(stopped, state="finished", result="failed", history=(event,))
+    assert "failed: 1 seat" in workload_text(failed, Output())
     was_stopped = replace(event, code="suspended")
     waits = replace(stopped, state="pending", history=(was_stopped,))
     assert "suspended: 1 seat" in workload_text(waits, Output()), "also after it was resumed"
     assert "given back: 1 seat" in workload_text(replace(waits, history=(event,)), Output())
-    assert is_suspended(stopped)
-    assert is_suspended(replace(stopped, state="suspended"))
-    assert not is_suspended(replace(stopped, gone=True))
-    assert not is_suspended(replace(stopped, result="failed"))
-    assert not is_suspended(replace(stopped, state="pending"))
 
 
 def test_a_gang_and_its_elastic_parts_on_one_node_are_one_line_with_what_all_of_them_hold() -> None:
