@@ -229,6 +229,11 @@ class RunTimes:
         """Seconds that half of all runs like one that has not begun are over in, or those that it declares."""
         return self.total(likeness, SHARES // 2, declared)
 
+    def longest_so_far(self, likeness: Likeness) -> int:
+        """Seconds that one of the same user and shape has run which was not over then; 0: there is none."""
+        runs = self._groups.get((Basis.USER_AND_SHAPE, (likeness.user, likeness.shape)), ())
+        return max((seconds for seconds, is_over in runs if not is_over), default=0)
+
     def _closest(self, likeness: Likeness, ran: int) -> tuple[Basis, Survival]:
         """The closest group with enough known runs."""
         for basis, name in likeness.groups():

@@ -163,13 +163,14 @@ class Views:
         return View(title="Waiting workloads", section="Waiting", main=main, age=age_of(body)[0])
 
     def _workload(self, parts: Sequence[str], query: _Query) -> View:
-        namespace, name = _only(parts, 2)
+        # The kind is where links have it, or where a user guesses it.
+        namespace, *kinds, name = parts if len(parts) == 3 else _only(parts, 2)
         try:
             body = ask(
                 self.route,
                 path_of_workload(namespace, name),
                 tuple[ExplanationBody, ...],
-                {"kind": query.get("kind")},
+                {"kind": next(iter(kinds), query.get("kind"))},
             )
         except Unanswered as error:
             if error.status == HTTPStatus.NOT_FOUND and error.by_muster:

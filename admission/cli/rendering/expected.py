@@ -86,8 +86,10 @@ def _run_time(expected: ExpectedStartBody) -> str:
     if (seconds := expected.run_time) is None:
         return ""
     basis = expected.basis
-    source = _SOURCES.get(basis, f"as ended work of the same {basis}")
-    return f"; its own run time is assumed to be {short_duration(seconds)}, {source}"
+    least, source = "", _SOURCES.get(basis, f"as ended work of the same {basis}")
+    if expected.at_least:
+        least, source = "at least ", "as work of the same user and shape has run so far"
+    return f"; its own run time is assumed to be {least}{short_duration(seconds)}, {source}"
 
 
 def _old(computed: str, now: str) -> str:

@@ -248,6 +248,8 @@ def body_of(
     """The start of a workload as simulations that began at ``now`` (seconds since the epoch) came to it. ``interval``:
     as it is shown; ``runs``: what run times were learned from."""
     likeness = Likeness.of_workload(workload)
+    assumed = run_times.median(likeness, workload.run_time)
+    so_far = run_times.longest_so_far(likeness) if workload.run_time is None else 0
     return ExpectedStartBody(
         computed=rfc3339(now),
         earliest=rfc3339(now + interval.low),
@@ -256,6 +258,7 @@ def body_of(
         not_yet=interval.not_yet,
         class_runs=run_times.ended(likeness, workload.run_time),
         basis=str(run_times.basis(likeness, workload.run_time)),
-        run_time=run_times.median(likeness, workload.run_time),
+        run_time=max(assumed, so_far),
+        at_least=so_far > assumed,
         runs=runs,
     )

@@ -57,6 +57,13 @@ def test_what_has_not_begun_is_assumed_to_run_as_half_of_its_like_or_as_it_decla
     assert run_times.median(like(), 77) == 77
 
 
+def test_work_that_runs_says_how_long_one_of_its_user_and_shape_runs_at_least() -> None:
+    running, other = Run(like(), 1500, is_over=False), Run(like(user="bob"), 9000, is_over=False)
+    run_times = RunTimes((*runs(like(), 9999), running, other))
+    assert run_times.longest_so_far(like()) == 1500
+    assert run_times.longest_so_far(like(shape=TWO_GPUS)) == 0
+
+
 @pytest.mark.parametrize(
     ("known", "basis"),
     [

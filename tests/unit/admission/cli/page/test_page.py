@@ -187,6 +187,8 @@ async def test_live_workloads_and_decisions_are_listed(views: Views) -> None:
     assert "state-running" in html
     assert "/workloads/ml/bert?kind=vcjob" in await shown(views, "workloads", user="ada@example.com")
     assert "/workloads/ml/bert?kind=vcjob" not in await shown(views, "workloads", user="bob@example.com")
+    of_kind = await shown(views, "workloads", "ml", "vcjob", "bert")
+    assert "<h1>vcjob/bert</h1>" in of_kind, "as a user guesses it"
     html = await shown(views, "decisions")
     assert html.index("yolo") < html.index("bert")
     assert "Preempted: for vcjob/ml/tune-3" in html
@@ -454,7 +456,7 @@ class Scripts(HTMLParser):
 #: Fields of the read API whose texts users, or objects of users, decide.
 WRITTEN = {
     *("name", "namespace", "queue", "parent", "user", "uid", "message", "changedBy", "node", "podSet"),
-    *("flavor", "behind", "basis", "by", "reason", "rule", "nobody", "priorityLimit", "result", "to"),
+    *("flavor", "behind", "basis", "by", "reason", "rule", "nobody", "result", "to"),
     *("from", "problem"),
 }
 

@@ -72,5 +72,7 @@ def test_what_is_not_known_yet_says_how_many_runs_of_its_class_have_ended(
 def test_the_run_time_that_is_assumed_is_told_with_its_source(basis: str, source: str) -> None:
     foreseen = structs.replace(expected("10:10:00", "10:40:00"), basis=basis)
     assert "assumed" not in expected_sentence(foreseen, NOW)
+    least = expected_sentence(structs.replace(foreseen, run_time=25, at_least=True), NOW)
+    assert least.endswith("to be at least 25s, as work of the same user and shape has run so far")
     told = expected_sentence(structs.replace(foreseen, run_time=25), NOW)
     assert told.endswith(f"; its own run time is assumed to be 25s, {source}")
