@@ -14,11 +14,11 @@ from admission.cli.plugin.queues import account_of, share_text
 from admission.cli.plugin.reservations import begins_in, lasting, what_of
 from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.explanation import (
-    SHOWN_STATES,
     event_text,
     facts_of,
     sentence_of,
     state_text,
+    state_word,
     story_of,
     when,
     with_their_parts,
@@ -30,7 +30,6 @@ from admission.cli.rendering.terminal import alike_in_short, amounts, branches, 
 from queues.read_api.bodies import (
     AccountBody,
     ExpectedStartBody,
-    ExplanationBody,
     ListedBody,
     PagedBody,
     QueueBody,
@@ -129,11 +128,6 @@ def list_frame(
             ("State", [option("waiting and running", state=None), option("running", state=RUNNING)])
         )
     return {"path": path, "asked": asked, "choices": choices, **pages_of(path, body, shown, **asked)}
-
-
-def workload_state(one: ListedBody | ExplanationBody) -> str:
-    """The state of a workload, or how it ended, in the words of the command line."""
-    return SHOWN_STATES.get(one.state) or one.result or "ended"
 
 
 def bar(used: int, deserved: int | None, capability: int | None, label: str, full: int) -> Markup:
@@ -243,5 +237,5 @@ _ENVIRONMENT.globals.update(
     what_of=what_of,
     when=when,
     with_their_parts=with_their_parts,
-    workload_state=workload_state,
+    workload_state=state_word,
 )

@@ -17,7 +17,7 @@ from admission.cli.options import (
     route,
 )
 from admission.cli.output import Output, output
-from admission.cli.rendering.explanation import SHOWN_STATES, reason_line, way_out
+from admission.cli.rendering.explanation import reason_line, state_word, way_out
 from admission.cli.rendering.terminal import (
     NONE,
     TableColumn,
@@ -123,7 +123,7 @@ def _columns(now: str, everywhere: bool, *, short: bool) -> list[TableColumn[Lis
         TableColumn(
             "USER", lambda one: (_short_user(one.user) if short else one.user) or None, least=8, goes=3
         ),
-        TableColumn("STATE", _state),
+        TableColumn("STATE", state_word),
         TableColumn("GPUS", lambda one: devices(one.held or one.asks), right=True, wide=False),
         TableColumn("PRIORITY", lambda one: one.priority, right=True, wide=True),
         TableColumn("HOLDS", lambda one: amounts(one.held or one.asks, all_of_them=True), wide=True),
@@ -139,10 +139,6 @@ def _columns(now: str, everywhere: bool, *, short: bool) -> list[TableColumn[Lis
             wide=True,
         ),
     ]
-
-
-def _state(one: ListedBody) -> str:
-    return SHOWN_STATES.get(one.state) or one.result or "ended"
 
 
 def _told(one: ListedBody, *, wide: bool = False) -> str | None:

@@ -248,7 +248,12 @@ def state_text(one: ExplanationBody) -> str:
         return f"waiting, place {one.position} of {one.queue_length} in queue {one.queue}"
     if one.state == "admitted" and one.reason:
         return "running; further members wait"
-    return SHOWN_STATES.get(one.state, str(one.state))
+    return state_word(one)
+
+
+def state_word(one: ListedBody | ExplanationBody) -> str:
+    """The state of a workload, or how it ended, in one word: on the page and in lists."""
+    return _STATES.get(one.state, one.state) if one.state != "finished" else one.result or "ended"
 
 
 def way_out(suspended: ListedBody | ExplanationBody) -> str:
@@ -390,13 +395,8 @@ _SHOWN: Final = 16
 #: How a workload ended, and whether its object is gone.
 RESULTS: Final = {"succeeded": "succeeded", "failed": "failed", "deleted": "deleted before it ended"}
 
-#: What all commands say of a state of the read API, where nothing more has to be known.
-SHOWN_STATES: Final = {
-    "pending": "waiting",
-    "admitted": "running",
-    "evicting": "evicting",
-    "suspended": "suspended",
-}
+#: What people call states of the read API that have another name there.
+_STATES: Final = {"pending": "waiting", "admitted": "running"}
 
 
 class StoryLine(NamedTuple):
