@@ -4,7 +4,9 @@ Nothing here raises for what a user wrote. What depends on other objects is adde
 Whatever a pod says, its use of its node is counted: a fact of some kind is made of each.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -73,21 +75,15 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     affinity = affinity_of(spec.affinity, values, "spec", namespace=meta.namespace, pinned=pinned)
     shape = pod_shape_of(spec, annotations, values, affinity=affinity, pinned=pinned, status=status)
     shape = with_rules(shape, spec, affinity, values, owner=PodOwner(meta.namespace, labels))
-    phase, readiness = _phase(status.phase), readiness_of(status)
     task = controller.pod_set if controller is not None else ""
     conduct = (spec.active_deadline_seconds, one(image_of(spec)), ignored_in_template(annotations, ""))
     return PodFact(
         **known,
-        phase=phase,
-        ready_since=readiness.since,
-        waits_for=readiness.waits_for,
-        node=one(NodeName(spec.node_name)) if spec.node_name else None,
-        bound_at=readiness.bound_at if spec.node_name else 0,
+        **_progress_of(pod),
         gated=gated,
         other_gates=other_gates(spec.scheduling_gates),
         ends_by=seconds(meta.deletion_timestamp),
         grace=0 if meta.deletion_timestamp is None else meta.deletion_grace_period_seconds or 0,
-        ended_first=_ended_first(meta, status),
         shape=one(shape),
         priority=spec.priority or 0,
         priority_class=one(spec.priority_class_name or ""),
@@ -102,9 +98,6 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         existing=_existing(affinity, annotations),
         recreated_from=_short(annotations.get(names.RECREATED_FROM)),
         version=number(_of_job(names.JOB_VERSION, annotations, labels)) or 0,
-        refused=_refused(status.conditions),
-        exit_code=_exit_code(status) if phase is PodPhase.FAILED else None,
-        restarts=sum(container.restart_count for container in _containers(status)),
         conduct=conduct_of(annotations, labels, *conduct),
         labels=template_labels(labels),
         heartbeat=shortened(annotations.get(names.HEARTBEAT) or ""),
@@ -112,6 +105,71 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         volumes=volumes_of(spec, meta.name),
         obstacle=values.obstacle,
     )
+
+
+def _progress_of(pod: WirePod) -> dict[str, Any]:
+    """Fields of a pod's fact that change while it is bound, gets ready and ends."""
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    phase, readiness = _phase(status.phase), readiness_of(status)
+    return {
+        "phase": phase,
+        "ready_since": readiness.since,
+        "waits_for": readiness.waits_for,
+        "node": one(NodeName(spec.node_name)) if spec.node_name else None,
+        "bound_at": readiness.bound_at if spec.node_name else 0,
+        "ended_first": _ended_first(meta, status),
+        "refused": _refused(status.conditions),
+        "exit_code": _exit_code(status) if phase is PodPhase.FAILED else None,
+        "restarts": sum(container.restart_count for container in _containers(status)),
+    }
+
+
+#: Pods that changed last, of which the objects are kept: each is some kilobytes.
+_RECENT: Final = 1024
+
+
+class RecentPods:
+    """Reads pods one after the other. Of a pod that changed lately only its progress is read, if nothing else differs:
+    that is what most changes are about, and a fraction of the work."""
+
+    def __init__(self, read: Callable[[WirePod], PodFact]) -> None:
+        """``read``: what a whole pod says."""
+        self._read = read
+        self._known: OrderedDict[str, tuple[WirePod, PodFact]] = OrderedDict()
+
+    def fact(self, pod: WirePod) -> PodFact:
+        """What a pod says now."""
+        before, fact = self._known.pop(pod.metadata.uid, (None, None))
+        if before is not None and fact is not None and _differs_in_progress_only(before, pod):
+            fact = replace(fact, **_progress_of(pod))
+        else:
+            fact = self._read(pod)
+        self._known[pod.metadata.uid] = (pod, fact)
+        if len(self._known) > _RECENT:
+            self._known.popitem(last=False)
+        return fact
+
+
+def _differs_in_progress_only(before: WirePod, after: WirePod) -> bool:
+    spec = msgspec.structs.replace(before.spec, node_name=after.spec.node_name)
+    metadata = msgspec.structs.replace(
+        before.metadata,
+        resource_version=after.metadata.resource_version,
+        generation=after.metadata.generation,
+    )
+    return (metadata, spec, _given(before.status)) == (after.metadata, after.spec, _given(after.status))
+
+
+def _given(status: WirePodStatus) -> tuple[object, ...]:
+    """What a status says of what the pod has: resources, also while they are changed in place, and claims."""
+    containers = (
+        (each.name, each.resources, each.allocated_resources)
+        for each in _containers(status)
+        if each.resources is not None
+    )
+    resize = condition(status.conditions, "PodResizePending")
+    given = (status.resources, status.allocated_resources, status.resource_claim_statuses)
+    return (*given, None if resize is None else resize.reason, *containers)
 
 
 def _of_metadata(meta: WireMetadata, controller: PodController | None) -> dict[str, Any]:

@@ -48,7 +48,7 @@ from admission.decode.devices.resource_slices import (
 )
 from admission.decode.fields import defect
 from admission.decode.nodes import node_fact
-from admission.decode.pods import minimal_pod_fact
+from admission.decode.pods import RecentPods, minimal_pod_fact
 from admission.decode.topology_requests import Tiers
 from admission.decode.volumes import (
     WireCsiNode,
@@ -173,8 +173,14 @@ def _unreadable_queue(bare: Bare, raw: msgspec.Raw, error: Exception) -> Fact:
     return broken_queue_fact(bare, error)
 
 
-def _pod(pod: WirePod, raw: bytes) -> PodFact:
-    return with_successor(read_pod(pod), pod.status, raw)
+def _pods() -> AnyKind:
+    recent = RecentPods(read_pod)
+    return kind_of(
+        PODS,
+        WirePod,
+        lambda pod, raw: with_successor(recent.fact(pod), pod.status, bytes(raw)),
+        unreadable=_unreadable_pod,
+    )
 
 
 def _watched(kinds: Kinds) -> tuple[_Facts, ...]:
@@ -219,10 +225,7 @@ def _watched(kinds: Kinds) -> tuple[_Facts, ...]:
             )
             for resource in (LIMIT_RANGES, RUNTIME_CLASSES, *WEBHOOK_CONFIGURATIONS)
         ),
-        _Facts(
-            FactKind.POD,
-            kind_of(PODS, WirePod, lambda pod, raw: _pod(pod, bytes(raw)), unreadable=_unreadable_pod),
-        ),
+        _Facts(FactKind.POD, _pods()),
     )
 
 
