@@ -114,12 +114,11 @@ class World:
         )
         # What only this term has seen.
         self.templates, self.larger_pods = TemplateIndex(timeouts.dry_run), LargerPods()
-        self.ended_pods = EndedPods()
         self.seen_ends = SeenEnds(self.pod_index, self.volcano_jobs.stored)
         self.dependencies = DependencyIndex(
             self.pod_index, self.admission_index, self.seen_ends, self.ledger, self.recreations
         )
-        self.seen_times = SeenTimes()
+        self.seen_times, self.ended_pods = SeenTimes(), EndedPods()
         self.avoided_nodes = AvoidedNodes(
             self.node_inventory.is_faulty, self.node_inventory.offers_faulty_devices
         )
@@ -135,9 +134,9 @@ class World:
         self.refusals: MutableMapping[WorkloadKey, Reason] = {}
         #: Workloads about which more is known than their states were derived from.
         self.dirty: set[WorkloadKey] = set()
-        #: Workloads that writers look at again though their states may be the same.
+        #: Workloads that writers look at again though their states may be the same; and what these were derived from of
+        #: what writers know: seats that are awaited, and a refusal.
         self._to_look_at: set[WorkloadKey] = set()
-        #: What writers knew of workloads when their states were derived: seats that are awaited, and a refusal.
         self._written: dict[WorkloadKey, tuple[SeatIndices, Reason | None]] = {}
         self._observers = self._observers_by_kind()
         self.put_admissions(rows.admissions)
