@@ -4,6 +4,7 @@ Nothing here raises for what a user wrote. What depends on other objects is adde
 Whatever a pod says, its use of its node is counted: a fact of some kind is made of each.
 """
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -124,8 +125,8 @@ def _progress_of(pod: WirePod) -> dict[str, Any]:
     }
 
 
-#: Pods that changed last, of which the objects are kept: each is some kilobytes.
-_RECENT: Final = 1024
+#: Pods that changed last, of which it is known what was read of them.
+_RECENT: Final = 8192
 
 
 class RecentPods:
@@ -135,29 +136,26 @@ class RecentPods:
     def __init__(self, read: Callable[[WirePod], PodFact]) -> None:
         """``read``: what a whole pod says."""
         self._read = read
-        self._known: OrderedDict[str, tuple[WirePod, PodFact]] = OrderedDict()
+        #: By uid, digest and fact of what does not change with progress.
+        self._known: OrderedDict[str, tuple[bytes, PodFact]] = OrderedDict()
 
     def fact(self, pod: WirePod) -> PodFact:
         """What a pod says now."""
-        before, fact = self._known.pop(pod.metadata.uid, (None, None))
-        if before is not None and fact is not None and _differs_in_progress_only(before, pod):
-            fact = replace(fact, **_progress_of(pod))
-        else:
-            fact = self._read(pod)
-        self._known[pod.metadata.uid] = (pod, fact)
+        uid, digest = pod.metadata.uid, _digest_beside_progress(pod)
+        before, fact = self._known.pop(uid, (b"", None))
+        fact = self._read(pod) if fact is None or before != digest else replace(fact, **_progress_of(pod))
+        self._known[uid] = (digest, fact)
         if len(self._known) > _RECENT:
             self._known.popitem(last=False)
         return fact
 
 
-def _differs_in_progress_only(before: WirePod, after: WirePod) -> bool:
-    spec = msgspec.structs.replace(before.spec, node_name=after.spec.node_name)
-    metadata = msgspec.structs.replace(
-        before.metadata,
-        resource_version=after.metadata.resource_version,
-        generation=after.metadata.generation,
-    )
-    return (metadata, spec, _given(before.status)) == (after.metadata, after.spec, _given(after.status))
+def _digest_beside_progress(pod: WirePod) -> bytes:
+    """Of all that is read of a pod, but for what ``_progress_of`` reads."""
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="", generation=0)
+    spec = msgspec.structs.replace(pod.spec, node_name=None)
+    content = msgspec.json.encode((metadata, spec, _given(pod.status)))
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def _given(status: WirePodStatus) -> tuple[object, ...]:
