@@ -81,9 +81,9 @@ class StoredReasons:
             else:
                 own = reasons.own_reasons
                 members = (key for key in verdict.workloads() if not own or key not in own)
-                # Its members are alike in all that this depends on.
-                first, reason = next(iter(verdict.members), None), verdict.reason
-                reason = reason if first is None else with_room_alone(reason, first.workload)
+                # Its members are alike in all that this depends on. Outside the engine they only have their keys.
+                first, reason = next(verdict.workloads(), None), verdict.reason
+                reason = reason if first is None else with_room_alone(reason, pending[first])
                 if (yield from compare((key, reason) for key in members)):
                     classes[name] = verdict
                 if before is not None:
