@@ -10,13 +10,12 @@ from hashlib import blake2b
 from typing import Final
 
 from admission.facts.admission_checks import AdmissionCheckFact, CheckAnswer, CheckRequestFact
-from admission.facts.changes import Change, FactKind
+from admission.facts.changes import Change
 from admission.workloads.admission_checks import CheckProgress, check_progress
 from admission.workloads.state import WorkloadState
 from queues.text_format import listed
 from queues.workload import QueueName, Workload, WorkloadKey
 
-ABOUT_CHECKS: Final = (FactKind.ADMISSION_CHECK, FactKind.CHECK_REQUEST)
 #: Characters of a check's name in the name of a request.
 _LONGEST_PREFIX: Final = 180
 
