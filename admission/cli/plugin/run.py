@@ -146,6 +146,9 @@ def run(namespace: str | None, route: Route, dry_run: str | None, output: str | 
         document, warnings = send_with_warnings(route, "POST", path, document, tried=tried, **options)
         for warning in warnings:
             warn(warning)
+        if asked.resource is VOLCANO_JOBS and asked.replicas > 1 and "it never fits" in "".join(warnings):
+            it = f"--array {asked.replicas} --at-a-time M"
+            warn(f"{it} in place of --replicas starts each pod when it has a place, at most M at a time")
     if form is not None:
         click.echo(_written(document, form))
     else:

@@ -48,6 +48,17 @@ async def test_the_api_server_can_be_asked_for_its_verdict(ask: Asking, api_serv
     assert (seen.verb, seen.path, seen.query) == ("POST", JOBS.path("ml"), {"dryRun": "All"})
 
 
+async def test_a_gang_that_never_fits_is_offered_as_an_array(ask: Asking, plugin: Plugin) -> None:
+    said = ("spec.tasks[0].replicas: found 200 cpu asked, expected less: it never fits",)
+    plugin.monkeypatch.setattr(
+        "admission.cli.plugin.run.send_with_warnings", lambda *_, **__: ({"kind": "Job"}, said)
+    )
+    offer = "--array 200 --at-a-time M in place of --replicas"
+    for options, is_offered in (("-r 200", True), ("-r 1", False), ("--array 200", False)):
+        _, _, err = await ask(f"{HELLO} -n ml {options}")
+        assert (offer in err) is is_offered, options
+
+
 async def test_a_name_alone_is_looked_for_among_all_kinds(ask: Asking, api_server: FakeApiServer) -> None:
     await api_server.put("", {"metadata": {"name": "apis"}, "groups": []})
     await api_server.put(JOBS.path("ml"), {"metadata": {"name": "prepare", "uid": "u"}})
