@@ -158,7 +158,7 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
             webhooks=[
                 *(asked_about(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in checked),
                 dependencies,
-                _warnings(callee.client_config("/validate", bundle), identity),
+                _warnings(callee.client_config("/warn", bundle), identity),
             ],
         ),
         tenant_configuration(callee, bundle, identity),

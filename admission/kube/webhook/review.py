@@ -25,7 +25,6 @@ from admission.kube.watch.store import TOO_DEEP, without_depths
 from admission.kube.webhook.dependencies import dependency_violations
 from admission.kube.webhook.watched_objects import WatchedObjects
 from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS, Document
-from queues.api.types.batch_job import BatchJob
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
@@ -171,9 +170,14 @@ async def validate(body: bytes, surroundings: WatchedObjects) -> ReviewAnswer:
         problems = pod_problems(document) if kind is VolcanoJob else ()
         found += [each for each in problems if each.tolerable]
         found += [Violation(path, "a field that is not known", expected, tolerable=True) for path in unknown]
-    if kind is BatchJob:  # it is stored, waits, and says why
-        found = [replace(one, tolerable=True) for one in found]
     return _verdict(request, found)
+
+
+async def warn(body: bytes, surroundings: WatchedObjects) -> ReviewAnswer:
+    """The same of an object that is stored whatever it says: it waits, and says why. An older replica, which would
+    refuse it, does not know the question."""
+    answer = await validate(body, surroundings)
+    return replace(answer, refusals=(), warnings=(*answer.refusals, *answer.warnings))
 
 
 async def _patched_templates(
@@ -297,7 +301,7 @@ def _beginning(body: bytes) -> str:
 
 
 def app(surroundings: WatchedObjects) -> web.Application:
-    """``POST /mutate``, ``/validate``, ``/dependencies`` and ``/authorize``.
+    """``POST /mutate``, ``/validate``, ``/warn``, ``/dependencies`` and ``/authorize``.
 
     A client that reaches the port may send anything, so size, time and number of reviews are bounded.
     """
@@ -333,6 +337,7 @@ def app(surroundings: WatchedObjects) -> web.Application:
     application = web.Application(client_max_size=LARGEST_REVIEW)
     application.router.add_post("/mutate", answering(mutating))
     application.router.add_post("/validate", answering(lambda body: validate(body, surroundings)))
+    application.router.add_post("/warn", answering(lambda body: warn(body, surroundings)))
     application.router.add_post("/authorize", answering(lambda body: authorize(body, surroundings)))
     application.router.add_post(
         "/dependencies", answering(lambda body: review_dependencies(body, surroundings))
