@@ -8,7 +8,7 @@ from admission.engine.preemption.candidate_arrays import CandidateArrays, Candid
 from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth
 from admission.engine.snapshot import Snapshot
 from tests.laws.laws.preemption import full_worlds, plan_of
-from tests.laws.planted.bug import Bug, is_broken_in
+from tests.laws.planted.bug import Bug, each_breaks_its_law
 from tests.laws.worlds.settings import in_worlds
 
 _allowed = CandidateArrays.allowed
@@ -61,8 +61,4 @@ BUGS = (
         lambda self, rights, queues, holds: queues & False, nobody_is_left_out),
 )  # fmt: skip
 
-
-@pytest.mark.parametrize("bug", BUGS, ids=str)
-def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    bug.plant(monkeypatch)
-    is_broken_in(full_worlds(), bug.law, first=bug.first)
+test_a_planted_bug_breaks_its_law = each_breaks_its_law(BUGS, full_worlds())

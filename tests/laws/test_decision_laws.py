@@ -1,6 +1,5 @@
 """Laws of the engine (design §6), on random worlds. Each law is a function that a planted bug must break."""
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -25,71 +24,35 @@ from tests.bench.simulate import gang_trace, rules
 from tests.bench.simulate.gangs import Simulation
 from tests.laws.laws import decision
 from tests.laws.worlds.plan_effects import apply
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds, law_test
 from tests.laws.worlds.snapshots import snapshots
 from tests.unit.bench.test_simulated_gangs import busy, folder
 
 worlds = in_worlds(60)
 
 
-@worlds
-@given(snapshots())
-def test_no_admission_raises_a_queue_above_a_limit(snapshot: Snapshot) -> None:
-    decision.no_queue_above_a_limit(snapshot)
-
-
-@worlds
-@given(snapshots())
-def test_no_admission_raises_a_node_above_what_it_has(snapshot: Snapshot) -> None:
-    decision.no_node_above_what_it_has(snapshot)
-
-
-@worlds
-@given(snapshots())
-def test_a_gang_is_admitted_whole_or_not_at_all(snapshot: Snapshot) -> None:
-    decision.gangs_whole_or_nothing(snapshot)
-
-
-@worlds
-@given(snapshots())
-def test_every_pending_workload_is_in_the_plan_or_has_one_reason(snapshot: Snapshot) -> None:
-    decision.in_the_plan_or_one_reason(snapshot)
-
-
-@worlds
-@given(snapshots())
-def test_pods_stay_in_one_domain_of_the_level_they_require(snapshot: Snapshot) -> None:
-    decision.required_topology_kept(snapshot)
-
-
-@worlds
-@given(snapshots())
-def test_parts_lie_in_one_domain_each_and_join_whole(snapshot: Snapshot) -> None:
-    decision.parts_kept(snapshot)
-
-
-@worlds
-@given(snapshots())
-def test_pod_sets_that_go_together_lie_in_one_domain(snapshot: Snapshot) -> None:
-    decision.sets_together(snapshot)
-
-
-@worlds
-@given(snapshots())
-def test_a_host_port_is_given_to_one_pod_of_a_node(snapshot: Snapshot) -> None:
-    decision.ports_alone(snapshot)
-
-
-@worlds
-@given(snapshots())
-def test_pods_go_only_to_nodes_that_their_filter_allows(snapshot: Snapshot) -> None:
-    decision.only_allowed_nodes(snapshot)
-
-
-@worlds
-@given(snapshots())
-def test_queues_that_are_paused_closed_broken_or_not_leaves_admit_nothing(snapshot: Snapshot) -> None:
-    decision.stopped_queues_admit_nothing(snapshot)
+test_no_admission_raises_a_queue_above_a_limit = law_test(
+    decision.no_queue_above_a_limit, snapshots(), worlds
+)
+test_no_admission_raises_a_node_above_what_it_has = law_test(
+    decision.no_node_above_what_it_has, snapshots(), worlds
+)
+test_a_gang_is_admitted_whole_or_not_at_all = law_test(decision.gangs_whole_or_nothing, snapshots(), worlds)
+test_every_pending_workload_is_in_the_plan_or_has_one_reason = law_test(
+    decision.in_the_plan_or_one_reason, snapshots(), worlds
+)
+test_pods_stay_in_one_domain_of_the_level_they_require = law_test(
+    decision.required_topology_kept, snapshots(), worlds
+)
+test_parts_lie_in_one_domain_each_and_join_whole = law_test(decision.parts_kept, snapshots(), worlds)
+test_pod_sets_that_go_together_lie_in_one_domain = law_test(decision.sets_together, snapshots(), worlds)
+test_a_host_port_is_given_to_one_pod_of_a_node = law_test(decision.ports_alone, snapshots(), worlds)
+test_pods_go_only_to_nodes_that_their_filter_allows = law_test(
+    decision.only_allowed_nodes, snapshots(), worlds
+)
+test_queues_that_are_paused_closed_broken_or_not_leaves_admit_nothing = law_test(
+    decision.stopped_queues_admit_nothing, snapshots(), worlds
+)
 
 
 @worlds
@@ -99,10 +62,9 @@ def test_queues_on_hold_admit_nothing_new(snapshot: Snapshot) -> None:
     decision.stopped_queues_admit_nothing(replace(snapshot, queues=held))
 
 
-@worlds
-@given(snapshots(), st.integers())
-def test_the_order_of_the_input_does_not_matter(snapshot: Snapshot, seed: int) -> None:
-    decision.independent_of_order(snapshot, random.Random(seed))
+test_the_order_of_the_input_does_not_matter = law_test(
+    decision.independent_of_order, snapshots(), worlds, st.integers()
+)
 
 
 @worlds
@@ -146,22 +108,11 @@ def test_every_turn_of_a_trace_is_decided_as_without_a_memo(tmp_path: Path, fade
     assert turns > 50
 
 
-@worlds
-@given(snapshots())
-def test_at_a_frozen_time_turns_reach_a_fixed_point(snapshot: Snapshot) -> None:
-    decision.reaches_a_fixed_point(snapshot)
-
-
-@worlds
-@given(snapshots())
-def test_nobody_who_fits_is_left_out(snapshot: Snapshot) -> None:
-    decision.nobody_who_fits_is_left_out(snapshot)
-
-
-@worlds
-@given(snapshots())
-def test_a_refusal_leaves_no_trace(snapshot: Snapshot) -> None:
-    decision.refusals_leave_no_trace(snapshot)
+test_at_a_frozen_time_turns_reach_a_fixed_point = law_test(
+    decision.reaches_a_fixed_point, snapshots(), worlds
+)
+test_nobody_who_fits_is_left_out = law_test(decision.nobody_who_fits_is_left_out, snapshots(), worlds)
+test_a_refusal_leaves_no_trace = law_test(decision.refusals_leave_no_trace, snapshots(), worlds)
 
 
 def test_an_empty_world_has_an_empty_plan() -> None:

@@ -13,7 +13,7 @@ from queues.resources import Resources
 from queues.workload import NodeName, QueueName
 from tests.laws.laws import fairness
 from tests.laws.worlds.fairness import capped, enlarged, pools, vector
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds, law_test
 from tests.laws.worlds.snapshots import BLOCK, LEVELS, RACK, snapshots
 
 worlds = in_worlds(50)
@@ -21,48 +21,24 @@ names = st.sampled_from([QueueName(f"q{number}") for number in range(4)])
 units = st.integers(0, 6)
 
 
-@worlds
-@given(pools(), st.frozensets(names))
-def test_sharing_incentive_a_queue_holds_what_a_slice_of_its_own_would_hold(
-    snapshot: Snapshot, first: frozenset[QueueName]
-) -> None:
-    fairness.sharing_incentive(snapshot, first)
-
-
-@worlds
-@given(pools(), names)
-def test_sharing_incentive_what_is_guaranteed_is_there_at_once(snapshot: Snapshot, owner: QueueName) -> None:
-    fairness.guarantee_is_there_at_once(snapshot, owner)
-
-
-@worlds
-@given(pools(plain=True))
-def test_below_share_before_above_share(snapshot: Snapshot) -> None:
-    fairness.below_share_before_above_share(snapshot)
-
-
-@worlds
-@given(snapshots(), names, st.integers(1, 3))
-def test_no_queue_gains_by_work_that_it_does_not_need(
-    snapshot: Snapshot, queue: QueueName, surplus: int
-) -> None:
-    fairness.surplus_gains_nothing(snapshot, queue, surplus)
-
-
-@worlds
-@given(pools(), names, st.integers(1, 3))
-def test_no_queue_of_a_crowded_pool_gains_by_work_that_it_does_not_need(
-    snapshot: Snapshot, queue: QueueName, surplus: int
-) -> None:
-    fairness.surplus_gains_nothing(snapshot, queue, surplus)
-
-
-@worlds
-@given(pools(), names, st.tuples(st.integers(0, 3), st.integers(0, 3)))
-def test_no_queue_gains_by_asking_for_more_than_it_needs(
-    snapshot: Snapshot, queue: QueueName, more: tuple[int, int]
-) -> None:
-    fairness.inflation_gains_nothing(snapshot, queue, more)
+test_sharing_incentive_a_queue_holds_what_a_slice_of_its_own_would_hold = law_test(
+    fairness.sharing_incentive, pools(), worlds, st.frozensets(names)
+)
+test_sharing_incentive_what_is_guaranteed_is_there_at_once = law_test(
+    fairness.guarantee_is_there_at_once, pools(), worlds, names
+)
+test_below_share_before_above_share = law_test(
+    fairness.below_share_before_above_share, pools(plain=True), worlds
+)
+test_no_queue_gains_by_work_that_it_does_not_need = law_test(
+    fairness.surplus_gains_nothing, snapshots(), worlds, names, st.integers(1, 3)
+)
+test_no_queue_of_a_crowded_pool_gains_by_work_that_it_does_not_need = law_test(
+    fairness.surplus_gains_nothing, pools(), worlds, names, st.integers(1, 3)
+)
+test_no_queue_gains_by_asking_for_more_than_it_needs = law_test(
+    fairness.inflation_gains_nothing, pools(), worlds, names, st.tuples(st.integers(0, 3), st.integers(0, 3))
+)
 
 
 @worlds

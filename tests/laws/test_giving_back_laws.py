@@ -3,27 +3,22 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from hypothesis import given
 from msgspec import structs
 
 from admission.engine.preemption import protection, rules, running
 from admission.engine.preemption.protection import NEVER
 from admission.engine.snapshot import Snapshot
 from tests.laws.laws import giving_back
-from tests.laws.laws.giving_back import Borrowers, borrowers
-from tests.laws.planted.bug import Bug, is_broken, tried
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.laws.giving_back import borrowers
+from tests.laws.planted.bug import Bug, each_breaks_its_law
+from tests.laws.worlds.settings import in_worlds, law_test
 
 lives = in_worlds(40)
 
 
-@lives
-@given(borrowers())
-def test_an_owner_gets_back_what_it_deserves_whatever_joins_restarts_or_is_annotated(
-    world: Borrowers,
-) -> None:
-    giving_back.an_owner_gets_back_what_it_deserves(world)
+test_an_owner_gets_back_what_it_deserves_whatever_joins_restarts_or_is_annotated = law_test(
+    giving_back.an_owner_gets_back_what_it_deserves, borrowers(), lives
+)
 
 
 def _with_the_newest(workload: Any, admissions: Any, tree: Any) -> Any:
@@ -51,8 +46,4 @@ BUGS = (
         lambda *given: NEVER, THE_LAW, rare=True),
 )  # fmt: skip
 
-
-@pytest.mark.parametrize("bug", tried(BUGS))
-def test_a_planted_bug_keeps_what_was_lent(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    bug.plant(monkeypatch)
-    is_broken(bug.law, examples=1000, first=bug.first)
+test_a_planted_bug_keeps_what_was_lent = each_breaks_its_law(BUGS, examples=1000)

@@ -3,46 +3,31 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, settings
 
 from queues.order import line
 from queues.quota.decayed_usage import DecayedUsage
 from tests.laws.laws import past_use
-from tests.laws.laws.past_use import QUEUES, World, worlds
+from tests.laws.laws.past_use import QUEUES, worlds
 from tests.laws.planted.bug import Bug, is_broken_in
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds, law_test
 
 few = settings(in_worlds(60), suppress_health_check=list(HealthCheck))
 
 
-@few
-@given(worlds())
-def test_the_queue_that_used_less_comes_first(world: World) -> None:
-    past_use.the_queue_that_used_less_comes_first(world)
-
-
-@few
-@given(worlds(QUEUES[:1]))
-def test_the_user_who_used_less_comes_first(world: World) -> None:
-    past_use.the_user_who_used_less_comes_first(world)
-
-
-@few
-@given(worlds())
-def test_what_was_used_a_half_life_ago_counts_half(world: World) -> None:
-    past_use.a_half_life_ago_counts_half(world)
-
-
-@few
-@given(worlds())
-def test_without_a_half_life_the_past_does_not_count(world: World) -> None:
-    past_use.without_a_half_life_the_past_does_not_count(world)
-
-
-@few
-@given(worlds())
-def test_memo_and_order_of_the_past_decide_nothing(world: World) -> None:
-    past_use.memo_and_order_of_the_past_decide_nothing(world)
+test_the_queue_that_used_less_comes_first = law_test(
+    past_use.the_queue_that_used_less_comes_first, worlds(), few
+)
+test_the_user_who_used_less_comes_first = law_test(
+    past_use.the_user_who_used_less_comes_first, worlds(QUEUES[:1]), few
+)
+test_what_was_used_a_half_life_ago_counts_half = law_test(past_use.a_half_life_ago_counts_half, worlds(), few)
+test_without_a_half_life_the_past_does_not_count = law_test(
+    past_use.without_a_half_life_the_past_does_not_count, worlds(), few
+)
+test_memo_and_order_of_the_past_decide_nothing = law_test(
+    past_use.memo_and_order_of_the_past_decide_nothing, worlds(), few
+)
 
 
 # ── planted bugs ────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,51 +23,28 @@ from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, 
 from tests.laws.laws import idle_devices, preemption
 from tests.laws.laws.idle_devices import equal_worlds
 from tests.laws.laws.preemption import full_worlds, lent_worlds
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds, law_test
 
 worlds = in_worlds(80, may_be_large=False)
 
 
-@worlds
-@given(full_worlds())
-def test_nobody_goes_but_for_somebody(snapshot: Snapshot) -> None:
-    preemption.no_victim_without_a_beneficiary(snapshot)
-
-
-@worlds
-@given(full_worlds())
-def test_nobody_who_is_protected_goes(snapshot: Snapshot) -> None:
-    preemption.nobody_protected_goes(snapshot)
-
-
-@worlds
-@given(full_worlds())
-def test_who_is_more_urgent_goes_only_for_what_others_own(snapshot: Snapshot) -> None:
-    preemption.priority_protects(snapshot)
-
-
-@worlds
-@given(full_worlds())
-def test_each_eviction_was_named_before(snapshot: Snapshot) -> None:
-    preemption.evictions_were_named(snapshot)
-
-
-@worlds
-@given(lent_worlds())
-def test_each_eviction_of_what_is_lent_was_named_before(snapshot: Snapshot) -> None:
-    preemption.evictions_were_named(snapshot)
-
-
-@worlds
-@given(lent_worlds())
-def test_borrowers_keep_nothing_of_what_others_deserve(snapshot: Snapshot) -> None:
-    preemption.borrowers_keep_nothing(snapshot)
-
-
-@worlds
-@given(full_worlds())
-def test_nothing_goes_for_who_never_preempts(snapshot: Snapshot) -> None:
-    preemption.nothing_goes_for_who_never_preempts(snapshot)
+test_nobody_goes_but_for_somebody = law_test(
+    preemption.no_victim_without_a_beneficiary, full_worlds(), worlds
+)
+test_nobody_who_is_protected_goes = law_test(preemption.nobody_protected_goes, full_worlds(), worlds)
+test_who_is_more_urgent_goes_only_for_what_others_own = law_test(
+    preemption.priority_protects, full_worlds(), worlds
+)
+test_each_eviction_was_named_before = law_test(preemption.evictions_were_named, full_worlds(), worlds)
+test_each_eviction_of_what_is_lent_was_named_before = law_test(
+    preemption.evictions_were_named, lent_worlds(), worlds
+)
+test_borrowers_keep_nothing_of_what_others_deserve = law_test(
+    preemption.borrowers_keep_nothing, lent_worlds(), worlds
+)
+test_nothing_goes_for_who_never_preempts = law_test(
+    preemption.nothing_goes_for_who_never_preempts, full_worlds(), worlds
+)
 
 
 @worlds
@@ -76,58 +53,25 @@ def test_priority_beyond_the_highest_counts_nothing(snapshot: Snapshot, more: in
     preemption.priority_beyond_the_highest_counts_nothing(snapshot, more)
 
 
-@worlds
-@given(full_worlds())
-def test_budgets_hold(snapshot: Snapshot) -> None:
-    preemption.budgets_hold(snapshot)
-
-
-@worlds
-@given(full_worlds())
-def test_nobody_goes_who_need_not(snapshot: Snapshot) -> None:
-    preemption.victim_sets_are_minimal(snapshot)
-
-
-@worlds
-@given(equal_worlds())
-def test_no_other_victim_would_leave_fewer_devices_idle(snapshot: Snapshot) -> None:
-    idle_devices.no_other_victim_would_leave_less_idle(snapshot)
-
-
-@worlds
-@given(full_worlds())
-def test_what_is_freed_beyond_the_need_is_claimed(snapshot: Snapshot) -> None:
-    idle_devices.what_is_freed_is_claimed(snapshot)
-
-
-@worlds
-@given(full_worlds(), st.integers(0, 99))
-def test_pods_of_victims_may_end_in_any_order(snapshot: Snapshot, seed: int) -> None:
-    idle_devices.pods_of_victims_may_end_in_any_order(snapshot, Random(seed))
-
-
-@worlds
-@given(full_worlds())
-def test_who_was_promised_a_place_gets_it(snapshot: Snapshot) -> None:
-    preemption.beneficiaries_come_in(snapshot)
-
-
-@worlds
-@given(full_worlds(), st.integers())
-def test_the_order_of_the_input_does_not_matter(snapshot: Snapshot, seed: int) -> None:
-    preemption.independent_of_order(snapshot, Random(seed))
-
-
-@worlds
-@given(full_worlds())
-def test_evicted_work_does_not_evict_back(snapshot: Snapshot) -> None:
-    preemption.comes_to_rest(snapshot)
-
-
-@worlds
-@given(full_worlds())
-def test_no_ping_pong_nobody_goes_for_somebody_who_went_for_him(snapshot: Snapshot) -> None:
-    preemption.no_ping_pong(snapshot)
+test_budgets_hold = law_test(preemption.budgets_hold, full_worlds(), worlds)
+test_nobody_goes_who_need_not = law_test(preemption.victim_sets_are_minimal, full_worlds(), worlds)
+test_no_other_victim_would_leave_fewer_devices_idle = law_test(
+    idle_devices.no_other_victim_would_leave_less_idle, equal_worlds(), worlds
+)
+test_what_is_freed_beyond_the_need_is_claimed = law_test(
+    idle_devices.what_is_freed_is_claimed, full_worlds(), worlds
+)
+test_pods_of_victims_may_end_in_any_order = law_test(
+    idle_devices.pods_of_victims_may_end_in_any_order, full_worlds(), worlds, st.integers(0, 99)
+)
+test_who_was_promised_a_place_gets_it = law_test(preemption.beneficiaries_come_in, full_worlds(), worlds)
+test_the_order_of_the_input_does_not_matter = law_test(
+    preemption.independent_of_order, full_worlds(), worlds, st.integers()
+)
+test_evicted_work_does_not_evict_back = law_test(preemption.comes_to_rest, full_worlds(), worlds)
+test_no_ping_pong_nobody_goes_for_somebody_who_went_for_him = law_test(
+    preemption.no_ping_pong, full_worlds(), worlds
+)
 
 
 def test_no_ping_pong_of_a_starved_gang_and_an_older_equal() -> None:

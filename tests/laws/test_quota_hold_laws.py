@@ -3,12 +3,8 @@
 import random
 from typing import Any
 
-import pytest
-from hypothesis import given
-
 from admission.engine import claims, quota_holds
 from admission.engine.pending import pending
-from admission.engine.snapshot import Snapshot
 from queues.quota import usage
 from tests.laws.laws import decision
 from tests.laws.laws.quota_holds import (
@@ -18,52 +14,29 @@ from tests.laws.laws.quota_holds import (
     what_is_gone_gets_no_quota,
     what_is_held_is_not_given_to_others,
 )
-from tests.laws.planted.bug import Bug, is_broken_in, tried
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.planted.bug import Bug, each_breaks_its_law
+from tests.laws.worlds.settings import in_worlds, law_test
 
 worlds = in_worlds(60)
 
 
-@worlds
-@given(holding_worlds())
-def test_no_quota_is_promised_above_a_limit(snapshot: Snapshot) -> None:
-    no_quota_is_promised_above_a_limit(snapshot)
-
-
-@worlds
-@given(holding_worlds())
-def test_what_is_held_is_not_given_to_others(snapshot: Snapshot) -> None:
-    what_is_held_is_not_given_to_others(snapshot)
-
-
-@worlds
-@given(holding_worlds())
-def test_quota_is_held_once_and_for_those_who_ask(snapshot: Snapshot) -> None:
-    quota_is_held_once_and_for_those_who_ask(snapshot)
-
-
-@worlds
-@given(holding_worlds())
-def test_what_is_gone_gets_no_quota(snapshot: Snapshot) -> None:
-    what_is_gone_gets_no_quota(snapshot)
-
-
-@worlds
-@given(holding_worlds())
-def test_the_memo_decides_nothing_beside_held_quota(snapshot: Snapshot) -> None:
-    decision.memo_decides_nothing(snapshot)
-
-
-@worlds
-@given(holding_worlds())
-def test_the_order_decides_nothing_beside_held_quota(snapshot: Snapshot) -> None:
-    decision.independent_of_order(snapshot, random.Random(1))
-
-
-@worlds
-@given(holding_worlds())
-def test_turns_come_to_rest_beside_held_quota(snapshot: Snapshot) -> None:
-    decision.reaches_a_fixed_point(snapshot)
+test_no_quota_is_promised_above_a_limit = law_test(
+    no_quota_is_promised_above_a_limit, holding_worlds(), worlds
+)
+test_what_is_held_is_not_given_to_others = law_test(
+    what_is_held_is_not_given_to_others, holding_worlds(), worlds
+)
+test_quota_is_held_once_and_for_those_who_ask = law_test(
+    quota_is_held_once_and_for_those_who_ask, holding_worlds(), worlds
+)
+test_what_is_gone_gets_no_quota = law_test(what_is_gone_gets_no_quota, holding_worlds(), worlds)
+test_the_memo_decides_nothing_beside_held_quota = law_test(
+    decision.memo_decides_nothing, holding_worlds(), worlds
+)
+test_the_order_decides_nothing_beside_held_quota = law_test(
+    decision.independent_of_order, holding_worlds(), worlds
+)
+test_turns_come_to_rest_beside_held_quota = law_test(decision.reaches_a_fixed_point, holding_worlds(), worlds)
 
 
 def _charge_nothing(self: Any, claim: Any, sign: int, trial: Any) -> None: ...
@@ -93,14 +66,4 @@ BUGS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("bug", tried(BUGS))
-def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    bug.plant(monkeypatch)
-
-    def law(snapshot: Snapshot) -> None:
-        if bug.law is decision.independent_of_order:
-            decision.independent_of_order(snapshot, random.Random(1))
-        else:
-            bug.law(snapshot)
-
-    is_broken_in(holding_worlds(), law, first=bug.first)
+test_a_planted_bug_breaks_its_law = each_breaks_its_law(BUGS, holding_worlds())

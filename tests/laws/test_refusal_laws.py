@@ -28,15 +28,12 @@ from tests.laws.worlds.refusals import (
     only_on,
     startable_lives,
 )
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds, law_test
 
 worlds = in_worlds(60)
 
 
-@worlds
-@given(startable_lives())
-def test_an_allowed_place_is_found(life: Life) -> None:
-    an_allowed_place_is_found(life)
+test_an_allowed_place_is_found = law_test(an_allowed_place_is_found, startable_lives(), worlds)
 
 
 @in_worlds(20)
@@ -51,10 +48,7 @@ def test_what_nodes_take_fewer_of_starts_or_comes_to_rest(life: Life) -> None:
     what_nodes_take_fewer_of_starts_or_comes_to_rest(life)
 
 
-@worlds
-@given(hopeless_lives())
-def test_no_place_is_tried_twice(life: Life) -> None:
-    no_place_is_tried_twice(life)
+test_no_place_is_tried_twice = law_test(no_place_is_tried_twice, hopeless_lives(), worlds)
 
 
 def test_a_volume_of_one_zone_is_found_at_once_by_trying_the_zones() -> None:

@@ -443,17 +443,12 @@ def play(database: Database, loop: asyncio.AbstractEventLoop, examples: int, ste
     )
 
 
-async def test_nothing_is_lost_or_doubled_whatever_happens_between_two_steps(database: str) -> None:
-    connected = await Database.connect(database)
-    try:
-        await asyncio.to_thread(play, connected, asyncio.get_running_loop(), 25, 40)
-    finally:
-        await connected.close()
+async def test_nothing_is_lost_or_doubled_whatever_happens_between_two_steps(muster: Database) -> None:
+    await asyncio.to_thread(play, muster, asyncio.get_running_loop(), 25, 40)
 
 
-async def test_what_lost_an_elastic_part_is_remembered_as_the_ledger_tells(database: str) -> None:
-    connected = await Database.connect(database)
-    RingUnderFaults.database, RingUnderFaults.loop = connected, asyncio.get_running_loop()
+async def test_what_lost_an_elastic_part_is_remembered_as_the_ledger_tells(muster: Database) -> None:
+    RingUnderFaults.database, RingUnderFaults.loop = muster, asyncio.get_running_loop()
 
     def live() -> None:
         life = RingUnderFaults()
@@ -463,16 +458,9 @@ async def test_what_lost_an_elastic_part_is_remembered_as_the_ledger_tells(datab
         life.volcano_job_with_a_launcher(queue="a", workers=1, gpus=1)
         life.teardown()
 
-    try:
-        await asyncio.to_thread(live)
-    finally:
-        await connected.close()
+    await asyncio.to_thread(live)
 
 
 @pytest.mark.long
-async def test_nothing_is_lost_or_doubled_in_long_histories(database: str) -> None:
-    connected = await Database.connect(database)
-    try:
-        await asyncio.to_thread(play, connected, asyncio.get_running_loop(), 300, 60)
-    finally:
-        await connected.close()
+async def test_nothing_is_lost_or_doubled_in_long_histories(muster: Database) -> None:
+    await asyncio.to_thread(play, muster, asyncio.get_running_loop(), 300, 60)

@@ -3,44 +3,33 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 
 from admission.engine.backfill import coming_room, departures, reservation, reserved_space
 from admission.engine.pending.empty_cluster import EmptyCluster
 from admission.engine.preemption import rules, running, search
 from tests.laws.laws import starvation
-from tests.laws.laws.starvation import CLEARING, DUE, PEACE, VAIN, Crowd, Removal, crowds, removals
-from tests.laws.planted.bug import Bug, is_broken
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.laws.starvation import CLEARING, DUE, PEACE, VAIN, Removal, crowds, removals
+from tests.laws.planted.bug import Bug, each_breaks_its_law
+from tests.laws.worlds.settings import in_worlds, law_test
 
 lives = in_worlds(20)
 
 
-@lives
-@given(crowds(CLEARING))
-def test_starvation_is_bounded_a_place_is_cleared_for_a_gang_that_waited_long(crowd: Crowd) -> None:
-    starvation.waits_at_most_until_its_place_is_cleared(crowd)
-
-
-@lives
-@given(crowds(PEACE))
-def test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_when_it_came(crowd: Crowd) -> None:
-    starvation.waits_at_most_for_those_who_run_when_it_comes(crowd)
-
-
-@lives
-@given(crowds(DUE).map(lambda crowd: replace(crowd, protected=True)))
-def test_starvation_is_bounded_so_it_does_where_places_are_cleared_soon_of_what_is_not_protected(
-    crowd: Crowd,
-) -> None:
-    starvation.waits_at_most_for_those_who_run_when_it_comes(crowd)
-
-
-@lives
-@given(crowds(VAIN))
-def test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed_it(crowd: Crowd) -> None:
-    starvation.waits_at_most_for_those_who_run_after_two_weeks(crowd)
+test_starvation_is_bounded_a_place_is_cleared_for_a_gang_that_waited_long = law_test(
+    starvation.waits_at_most_until_its_place_is_cleared, crowds(CLEARING), lives
+)
+test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_when_it_came = law_test(
+    starvation.waits_at_most_for_those_who_run_when_it_comes, crowds(PEACE), lives
+)
+test_starvation_is_bounded_so_it_does_where_places_are_cleared_soon_of_what_is_not_protected = law_test(
+    starvation.waits_at_most_for_those_who_run_when_it_comes,
+    crowds(DUE).map(lambda crowd: replace(crowd, protected=True)),
+    lives,
+)
+test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed_it = law_test(
+    starvation.waits_at_most_for_those_who_run_after_two_weeks, crowds(VAIN), lives
+)
 
 
 @in_worlds(100)
@@ -105,8 +94,4 @@ BUGS = (
     Bug("who passed leaves no quota", reserved_space, "_quota", _without_quota, BY_WEEKS),
 )  # fmt: skip
 
-
-@pytest.mark.parametrize("bug", BUGS, ids=str)
-def test_a_planted_bug_starves_a_gang(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    bug.plant(monkeypatch)
-    is_broken(bug.law, examples=100, first=bug.first)
+test_a_planted_bug_starves_a_gang = each_breaks_its_law(BUGS, examples=100)

@@ -1,6 +1,5 @@
 """Laws of what one user may use, on worlds with limits per user."""
 
-import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +11,8 @@ from hypothesis import strategies as st
 from admission.engine.snapshot import Snapshot
 from queues.quota.usage import UserUse
 from tests.laws.laws import decision
-from tests.laws.planted.bug import Bug, is_broken_in
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.planted.bug import Bug, each_breaks_its_law
+from tests.laws.worlds.settings import in_worlds, law_test
 from tests.laws.worlds.user_limits import user_limited
 
 worlds = in_worlds(60)
@@ -25,16 +24,10 @@ def test_no_admission_raises_a_user_above_a_limit(snapshot: Snapshot) -> None:
     decision.no_user_above_a_limit(snapshot)
 
 
-@worlds
-@given(user_limited())
-def test_the_memo_only_saves_time(snapshot: Snapshot) -> None:
-    decision.memo_decides_nothing(snapshot)
-
-
-@worlds
-@given(user_limited(), st.integers())
-def test_the_order_of_the_input_does_not_matter(snapshot: Snapshot, seed: int) -> None:
-    decision.independent_of_order(snapshot, random.Random(seed))
+test_the_memo_only_saves_time = law_test(decision.memo_decides_nothing, user_limited(), worlds)
+test_the_order_of_the_input_does_not_matter = law_test(
+    decision.independent_of_order, user_limited(), worlds, st.integers()
+)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +65,4 @@ BUGS = [
     Bug("only the nearest limit counts", UserUse, "add", _own_queue_only, decision.no_user_above_a_limit, 2),
 ]
 
-
-@pytest.mark.parametrize("bug", BUGS, ids=str)
-def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    bug.plant(monkeypatch)
-    is_broken_in(user_limited(), bug.law, first=bug.first)
+test_a_planted_bug_breaks_its_law = each_breaks_its_law(BUGS, user_limited())

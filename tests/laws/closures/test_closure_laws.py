@@ -1,17 +1,14 @@
 """Laws of nodes that Reservations and NodeDrains close, and bugs that break them."""
 
-import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
 
 from admission.engine import decide as engine
 from admission.engine.closures import closing, held_work
 from admission.engine.closures.closing import Leaving
 from admission.engine.nodes import closed_nodes, table
-from admission.engine.snapshot import Snapshot
 from tests.laws.laws import decision
 from tests.laws.laws.closures import (
     a_choice_is_kept,
@@ -21,52 +18,29 @@ from tests.laws.laws.closures import (
     the_holders_gang_starts_on_the_minute,
     what_is_in_the_way_is_evicted,
 )
-from tests.laws.planted.bug import Bug, is_broken_in, tried
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.planted.bug import Bug, each_breaks_its_law, is_broken_in
+from tests.laws.worlds.settings import in_worlds, law_test
 
 worlds = in_worlds(60)
 
 
-@worlds
-@given(closing_worlds())
-def test_nothing_foreign_outlasts_the_start(snapshot: Snapshot) -> None:
-    nothing_foreign_outlasts_the_start(snapshot)
-
-
-@worlds
-@given(closing_worlds())
-def test_what_is_in_the_way_is_evicted(snapshot: Snapshot) -> None:
-    what_is_in_the_way_is_evicted(snapshot)
-
-
-@worlds
-@given(closing_worlds())
-def test_a_choice_is_kept(snapshot: Snapshot) -> None:
-    a_choice_is_kept(snapshot)
-
-
-@worlds
-@given(booked_worlds())
-def test_the_holders_gang_starts_on_the_minute(snapshot: Snapshot) -> None:
-    the_holders_gang_starts_on_the_minute(snapshot)
-
-
-@worlds
-@given(closing_worlds())
-def test_the_memo_decides_nothing_beside_closed_nodes(snapshot: Snapshot) -> None:
-    decision.memo_decides_nothing(snapshot)
-
-
-@worlds
-@given(closing_worlds())
-def test_the_order_decides_nothing_beside_closed_nodes(snapshot: Snapshot) -> None:
-    decision.independent_of_order(snapshot, random.Random(1))
-
-
-@worlds
-@given(closing_worlds())
-def test_turns_come_to_rest_beside_closed_nodes(snapshot: Snapshot) -> None:
-    decision.reaches_a_fixed_point(snapshot)
+test_nothing_foreign_outlasts_the_start = law_test(
+    nothing_foreign_outlasts_the_start, closing_worlds(), worlds
+)
+test_what_is_in_the_way_is_evicted = law_test(what_is_in_the_way_is_evicted, closing_worlds(), worlds)
+test_a_choice_is_kept = law_test(a_choice_is_kept, closing_worlds(), worlds)
+test_the_holders_gang_starts_on_the_minute = law_test(
+    the_holders_gang_starts_on_the_minute, booked_worlds(), worlds
+)
+test_the_memo_decides_nothing_beside_closed_nodes = law_test(
+    decision.memo_decides_nothing, closing_worlds(), worlds
+)
+test_the_order_decides_nothing_beside_closed_nodes = law_test(
+    decision.independent_of_order, closing_worlds(), worlds
+)
+test_turns_come_to_rest_beside_closed_nodes = law_test(
+    decision.reaches_a_fixed_point, closing_worlds(), worlds
+)
 
 
 def _choose_anew(closure: Any, *rest: Any) -> tuple[Any, ...]:
@@ -92,11 +66,7 @@ MUTATIONS = (
         _choose_anew, a_choice_is_kept, 58),
 )  # fmt: skip
 
-
-@pytest.mark.parametrize("bug", tried(MUTATIONS))
-def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    bug.plant(monkeypatch)
-    is_broken_in(closing_worlds(), bug.law, first=bug.first)
+test_a_planted_bug_breaks_its_law = each_breaks_its_law(MUTATIONS, closing_worlds())
 
 
 def test_the_holders_gang_waits_where_its_window_stays_closed(monkeypatch: pytest.MonkeyPatch) -> None:

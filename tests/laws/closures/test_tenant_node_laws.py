@@ -1,13 +1,9 @@
 """Laws of nodes that tenants keep, and bugs that break them."""
 
-import random
-
 import pytest
-from hypothesis import given
 
 from admission.engine.closures import closing
 from admission.engine.closures.choice import chosen_nodes
-from admission.engine.snapshot import Snapshot
 from tests.laws.laws import decision
 from tests.laws.laws.tenant_nodes import (
     a_tenant_clears_no_more_than_it_deserves,
@@ -15,39 +11,26 @@ from tests.laws.laws.tenant_nodes import (
     tenant_worlds,
 )
 from tests.laws.planted.bug import is_broken_in
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds, law_test
 
 worlds = in_worlds(60)
 
 
-@worlds
-@given(tenant_worlds())
-def test_a_tenant_keeps_no_more_than_it_deserves(snapshot: Snapshot) -> None:
-    a_tenant_keeps_no_more_than_it_deserves(snapshot)
-
-
-@worlds
-@given(tenant_worlds(most=1))
-def test_a_tenant_clears_no_more_than_it_deserves(snapshot: Snapshot) -> None:
-    a_tenant_clears_no_more_than_it_deserves(snapshot)
-
-
-@worlds
-@given(tenant_worlds())
-def test_the_memo_decides_nothing_beside_nodes_of_tenants(snapshot: Snapshot) -> None:
-    decision.memo_decides_nothing(snapshot)
-
-
-@worlds
-@given(tenant_worlds())
-def test_the_order_decides_nothing_beside_nodes_of_tenants(snapshot: Snapshot) -> None:
-    decision.independent_of_order(snapshot, random.Random(1))
-
-
-@worlds
-@given(tenant_worlds())
-def test_turns_come_to_rest_beside_nodes_of_tenants(snapshot: Snapshot) -> None:
-    decision.reaches_a_fixed_point(snapshot)
+test_a_tenant_keeps_no_more_than_it_deserves = law_test(
+    a_tenant_keeps_no_more_than_it_deserves, tenant_worlds(), worlds
+)
+test_a_tenant_clears_no_more_than_it_deserves = law_test(
+    a_tenant_clears_no_more_than_it_deserves, tenant_worlds(most=1), worlds
+)
+test_the_memo_decides_nothing_beside_nodes_of_tenants = law_test(
+    decision.memo_decides_nothing, tenant_worlds(), worlds
+)
+test_the_order_decides_nothing_beside_nodes_of_tenants = law_test(
+    decision.independent_of_order, tenant_worlds(), worlds
+)
+test_turns_come_to_rest_beside_nodes_of_tenants = law_test(
+    decision.reaches_a_fixed_point, tenant_worlds(), worlds
+)
 
 
 def test_nodes_without_a_bound_break_the_first_law(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,54 +2,31 @@
 
 from typing import Any
 
-import pytest
-from hypothesis import given
-
 from admission.engine import round as admission_round
 from admission.engine.placement import gangs as splitting
 from admission.engine.preemption import candidates, running
 from tests.laws.laws import elastic_parts
-from tests.laws.laws.elastic_parts import LentWorld, lent_gangs
-from tests.laws.planted.bug import Bug, is_broken_in
-from tests.laws.worlds.settings import in_worlds
+from tests.laws.laws.elastic_parts import lent_gangs
+from tests.laws.planted.bug import Bug, each_breaks_its_law
+from tests.laws.worlds.settings import in_worlds, law_test
 
 worlds = in_worlds(80, may_be_large=False)
 
 
-@worlds
-@given(lent_gangs())
-def test_a_gang_is_its_minimum_and_few_parts(world: LentWorld) -> None:
-    elastic_parts.a_gang_is_its_minimum_and_few_parts(world)
-
-
-@worlds
-@given(lent_gangs())
-def test_parts_of_a_set_stay_whole(world: LentWorld) -> None:
-    elastic_parts.parts_of_a_set_stay_whole(world)
-
-
-@worlds
-@given(lent_gangs())
-def test_the_minimum_stays_if_the_parts_suffice(world: LentWorld) -> None:
-    elastic_parts.the_minimum_stays_if_the_parts_suffice(world)
-
-
-@worlds
-@given(lent_gangs())
-def test_no_more_parts_go_than_need_be(world: LentWorld) -> None:
-    elastic_parts.no_more_parts_than_need_be(world)
-
-
-@worlds
-@given(lent_gangs())
-def test_below_its_minimum_a_gang_goes_whole(world: LentWorld) -> None:
-    elastic_parts.below_its_minimum_a_gang_goes_whole(world)
-
-
-@worlds
-@given(lent_gangs())
-def test_a_raised_minimum_protects_no_part(world: LentWorld) -> None:
-    elastic_parts.a_raised_minimum_protects_no_part(world)
+test_a_gang_is_its_minimum_and_few_parts = law_test(
+    elastic_parts.a_gang_is_its_minimum_and_few_parts, lent_gangs(), worlds
+)
+test_parts_of_a_set_stay_whole = law_test(elastic_parts.parts_of_a_set_stay_whole, lent_gangs(), worlds)
+test_the_minimum_stays_if_the_parts_suffice = law_test(
+    elastic_parts.the_minimum_stays_if_the_parts_suffice, lent_gangs(), worlds
+)
+test_no_more_parts_go_than_need_be = law_test(elastic_parts.no_more_parts_than_need_be, lent_gangs(), worlds)
+test_below_its_minimum_a_gang_goes_whole = law_test(
+    elastic_parts.below_its_minimum_a_gang_goes_whole, lent_gangs(), worlds
+)
+test_a_raised_minimum_protects_no_part = law_test(
+    elastic_parts.a_raised_minimum_protects_no_part, lent_gangs(), worlds
+)
 
 
 def _as_one(admit: Any, *others: Any) -> Any:
@@ -123,8 +100,4 @@ BUGS = (
     ),
 )
 
-
-@pytest.mark.parametrize("bug", BUGS, ids=str)
-def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    bug.plant(monkeypatch)
-    is_broken_in(lent_gangs(), bug.law, first=bug.first)
+test_a_planted_bug_breaks_its_law = each_breaks_its_law(BUGS, lent_gangs())

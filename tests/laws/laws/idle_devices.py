@@ -109,11 +109,12 @@ def what_is_freed_is_claimed(snapshot: Snapshot) -> None:
         assert admit.workload in claimed, plan.reasons[admit.workload]
 
 
-def pods_of_victims_may_end_in_any_order(snapshot: Snapshot, chance: Random) -> None:
+def pods_of_victims_may_end_in_any_order(snapshot: Snapshot, seed: int) -> None:
     """Whichever pods of victims end first: each workload with a claim is admitted, at the latest when all have ended.
 
     But for one in whose place a more urgent workload of its queue comes.
     """
+    chance = Random(seed)
     plan, memo = engine.decide(snapshot, Memo())
     promised, urgent = {claim.workload for claim in plan.claims}, set[tuple[QueueName, int]]()
     late = dict.fromkeys(promised)

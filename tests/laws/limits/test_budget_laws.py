@@ -11,7 +11,7 @@ from admission.engine.snapshot import Snapshot
 from queues.quota.budgets import HoursBudget, SpentBudget
 from queues.quota.tree import QueueTree
 from tests.laws.laws import decision
-from tests.laws.planted.bug import Bug, is_broken_in, tried
+from tests.laws.planted.bug import Bug, each_breaks_its_law
 from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import GPU, snapshots
 
@@ -59,8 +59,4 @@ BUGS = [
     )
 ]
 
-
-@pytest.mark.parametrize("bug", tried(BUGS))
-def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    bug.plant(monkeypatch)
-    is_broken_in(budgeted(), bug.law)
+test_a_planted_bug_breaks_its_law = each_breaks_its_law(BUGS, budgeted())

@@ -59,36 +59,32 @@ async def beats(ring: Ring, times: int, fault: Any = NO_FAULT) -> None:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault[0] or "no fault")
 @pytest.mark.parametrize("kind", ["vcjob", "job", "group", "pod"])
 async def test_it_is_ended_in_time_and_not_run_again(
-    database: str, kind: str, fault: tuple[str, type[BaseException] | None]
+    muster: Database, kind: str, fault: tuple[str, type[BaseException] | None]
 ) -> None:
-    connected = await Database.connect(database)
-    try:
-        cluster = limited()
-        ring = await Ring.begin(connected, cluster)
-        uid = add(cluster, kind)
-        await beats(ring, 5)
-        assert running(ring, "a") == 4
-        cluster.add_volcano_job("next", "a", 1, 1, 4)
-        await ring.lead()
-        await beats(ring, 3)
-        cluster.now = min(each.opened_at for each in ring.world.admissions.values()) + LIMIT - 2
-        await beats(ring, 6, fault)
-        await beats(ring, 8)
-        assert {each.name for each in ring.world.admissions.values()} == {"next"}
-        await ring.lead()
-        await beats(ring, 3)
-        assert {each.name for each in ring.world.admissions.values()} == {"next"}
-        if kind == "vcjob":
-            assert ring.world.volcano_jobs.stored[uid].phase == "Terminated"
-            assert ring.world.volcano_jobs.stored[uid].reason == "MaxRunTime"
-        elif kind == "pod":
-            assert uid not in cluster.objects["pods"]
-        else:
-            assert told(ring, uid) == "MaxRunTime"
-        await equals_reloaded(ring)
-        await balances_equal_seats(ring)
-    finally:
-        await connected.close()
+    cluster = limited()
+    ring = await Ring.begin(muster, cluster)
+    uid = add(cluster, kind)
+    await beats(ring, 5)
+    assert running(ring, "a") == 4
+    cluster.add_volcano_job("next", "a", 1, 1, 4)
+    await ring.lead()
+    await beats(ring, 3)
+    cluster.now = min(each.opened_at for each in ring.world.admissions.values()) + LIMIT - 2
+    await beats(ring, 6, fault)
+    await beats(ring, 8)
+    assert {each.name for each in ring.world.admissions.values()} == {"next"}
+    await ring.lead()
+    await beats(ring, 3)
+    assert {each.name for each in ring.world.admissions.values()} == {"next"}
+    if kind == "vcjob":
+        assert ring.world.volcano_jobs.stored[uid].phase == "Terminated"
+        assert ring.world.volcano_jobs.stored[uid].reason == "MaxRunTime"
+    elif kind == "pod":
+        assert uid not in cluster.objects["pods"]
+    else:
+        assert told(ring, uid) == "MaxRunTime"
+    await equals_reloaded(ring)
+    await balances_equal_seats(ring)
 
 
 def _from_now(self: RunEnd, now: int) -> None:
@@ -96,19 +92,15 @@ def _from_now(self: RunEnd, now: int) -> None:
 
 
 async def test_without_a_look_when_the_time_is_over_the_law_is_broken(
-    database: str, monkeypatch: pytest.MonkeyPatch
+    muster: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RunEnd, "next_look", _from_now)
-    connected = await Database.connect(database)
-    try:
-        cluster = limited()
-        ring = await Ring.begin(connected, cluster)
-        add(cluster, "job")
-        await beats(ring, 5)
-        cluster.now += LIMIT // 2
-        await beats(ring, 3)  # it is ready, and nothing else is to be looked at
-        cluster.now += LIMIT
-        with pytest.raises(AssertionError, match="runs beyond its limit"):
-            await beats(ring, 12)
-    finally:
-        await connected.close()
+    cluster = limited()
+    ring = await Ring.begin(muster, cluster)
+    add(cluster, "job")
+    await beats(ring, 5)
+    cluster.now += LIMIT // 2
+    await beats(ring, 3)  # it is ready, and nothing else is to be looked at
+    cluster.now += LIMIT
+    with pytest.raises(AssertionError, match="runs beyond its limit"):
+        await beats(ring, 12)

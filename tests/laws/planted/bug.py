@@ -40,6 +40,22 @@ def tried(bugs: Iterable[Bug]) -> list[Any]:
     return [pytest.param(bug, marks=[pytest.mark.long] if bug.rare else [], id=str(bug)) for bug in bugs]
 
 
+def each_breaks_its_law(
+    bugs: Iterable[Bug], worlds: SearchStrategy[Any] | None = None, *, examples: int = 3000
+) -> Callable[..., None]:
+    """A test of all these bugs. ``worlds``: in which their laws hold; None for those that each law draws itself."""
+
+    @pytest.mark.parametrize("bug", tried(bugs))
+    def breaks(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+        bug.plant(monkeypatch)
+        if worlds is None:
+            is_broken(bug.law, examples=examples, first=bug.first)
+        else:
+            is_broken_in(worlds, bug.law, examples=examples, first=bug.first)
+
+    return breaks
+
+
 def is_broken(law: Callable[..., None], *, examples: int = 3000, first: int = 0) -> None:
     """Fail if no world is found that breaks a law, a Hypothesis test; its explicit examples come first."""
     handle: Any = law.hypothesis  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from queues.quota import tree
 from tests.laws.laws import idle_devices
 from tests.laws.laws import preemption as laws
 from tests.laws.laws.preemption import full_worlds, lent_worlds
-from tests.laws.planted.bug import Bug, is_broken_in, tried
+from tests.laws.planted.bug import Bug, each_breaks_its_law, is_broken_in
 
 
 def _greedy(self: Any, needed: Any = None) -> None:
@@ -140,11 +140,7 @@ BUGS = (
     Bug("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in, 7),
 )
 
-
-@pytest.mark.parametrize("bug", tried(BUGS))
-def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    bug.plant(monkeypatch)
-    is_broken_in(full_worlds(), bug.law, first=bug.first)
+test_a_planted_bug_breaks_its_law = each_breaks_its_law(BUGS, full_worlds())
 
 
 @pytest.mark.parametrize(
@@ -169,11 +165,9 @@ def test_what_is_freed_and_left_to_chance_breaks_its_law(monkeypatch: pytest.Mon
 
 def test_a_claim_that_holds_nothing_once_it_was_tried_breaks_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims.HeldClaims, "restore", lambda self, key, _: self._released.discard(key))
-
-    def law(world: Any) -> None:
-        idle_devices.pods_of_victims_may_end_in_any_order(world, Random(1))
-
-    is_broken_in(full_worlds(), law, first=8)
+    is_broken_in(
+        full_worlds(), lambda world: idle_devices.pods_of_victims_may_end_in_any_order(world, 1), first=8
+    )
 
 
 def test_a_wish_that_counts_for_lent_quota_breaks_its_law(monkeypatch: pytest.MonkeyPatch) -> None:

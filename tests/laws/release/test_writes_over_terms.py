@@ -1,6 +1,6 @@
 """Writes that one leader has sent and that are carried out in the term of the next: no pod runs in another's seat."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -12,20 +12,13 @@ from tests.laws.laws.release import no_device_twice, no_two_pods_on_one_seat
 from tests.laws.worlds.ring import Ring
 
 
-@pytest.fixture
-async def connected(database: str) -> AsyncIterator[Database]:
-    connected = await Database.connect(database)
-    yield connected
-    await connected.close()
-
-
-async def begun(connected: Database) -> Ring:
+async def begun(muster: Database) -> Ring:
     """Two queues, and one node of 4 GPUs."""
     cluster = FakeCluster()
     for queue in ("root", "a", "b"):
         cluster.add_queue(queue)
     cluster.add_node("n1", 4)
-    return await Ring.begin(connected, cluster)
+    return await Ring.begin(muster, cluster)
 
 
 async def goes_on(ring: Ring, turns: int) -> None:
@@ -89,17 +82,17 @@ HISTORIES = (a_pod_is_made_for_one_that_ended, a_job_is_resumed_that_its_user_ha
 
 @pytest.mark.parametrize("history", HISTORIES)
 async def test_a_seat_is_kept_for_what_the_term_before_has_sent(
-    connected: Database, history: Callable[[Ring], Awaitable[None]]
+    muster: Database, history: Callable[[Ring], Awaitable[None]]
 ) -> None:
-    await history(await begun(connected))
+    await history(await begun(muster))
 
 
 @pytest.mark.parametrize("history", HISTORIES)
 async def test_a_term_that_knows_of_no_writes_before_it_breaks_the_law(
-    connected: Database,
+    muster: Database,
     history: Callable[[Ring], Awaitable[None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(InheritedSeats, "of", lambda self, key, now: {})
     with pytest.raises(AssertionError):
-        await history(await begun(connected))
+        await history(await begun(muster))

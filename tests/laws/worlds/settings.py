@@ -1,8 +1,10 @@
 """In how many worlds a law is tried."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import SearchStrategy, tuples
 
 #: Worlds in which a law is tried at least.
 FEWEST: Final = 10
@@ -20,3 +22,16 @@ def tried_of(number: int) -> int:
     """``make test`` tries an eighth of the worlds, the same each time; ``make test-all`` all, others each time."""
     repeated = settings.get_current_profile_name() == "repeatable"
     return max(FEWEST, number // 8) if repeated else number
+
+
+def law_test(
+    law: Callable[..., None], drawn: SearchStrategy[Any], tried: settings, *more: SearchStrategy[Any]
+) -> Callable[[], None]:
+    """A test that a law holds in worlds that are drawn. ``more``: what else the law is given."""
+
+    def holds(given_to_it: tuple[Any, ...]) -> None:
+        law(*given_to_it)
+
+    # Hypothesis tells tests apart by their names.
+    holds.__name__ = holds.__qualname__ = law.__name__
+    return tried(given(tuples(drawn, *more))(holds))
