@@ -19,7 +19,7 @@ from deploy.local import kubernetes
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from deploy.local.processes import StateDirectory, die_with_parent
-from queues.sql.database import migrate, raw_connection
+from queues.sql.database import Database, migrate, raw_connection
 from queues.sql.embedded.server import EmbeddedPostgres
 from tests.waiting import LIMIT
 
@@ -116,3 +116,11 @@ async def database(
     await superuser.execute(f'CREATE DATABASE "{name}" TEMPLATE "{migrated_template}" STRATEGY file_copy')
     yield postgres_server.dsn(name)
     await superuser.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest_asyncio.fixture
+async def muster(database: str) -> AsyncIterator[Database]:
+    """A database of the test's own with the schema, connected."""
+    connected = await Database.connect(database)
+    yield connected
+    await connected.close()

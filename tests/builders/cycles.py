@@ -1,18 +1,21 @@
 """A controller's turns over one database, without a cluster."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle
 from admission.facts.changes import Fact
 from admission.failpoints import armed
+from admission.turn_report import TurnReport
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
+from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.world import load_world
-from tests.builders.facts import seen
+from tests.builders.facts import NOW, seen
 
 
 async def begun_world(database: Database, facts: Iterable[Fact]) -> World:
@@ -39,3 +42,45 @@ def cycle_over(
         decider=Decider(DecisionThread(limit), keep=lambda snapshot: None),
         failpoint=armed(None),
     )
+
+
+@dataclass(slots=True)
+class Leaders:
+    """Leaders that follow one another over one database."""
+
+    database: Database
+    #: What each of them sees.
+    cluster: Sequence[Fact]
+    cycle: Cycle = field(init=False)
+    now: int = NOW
+    _term: Term | None = None
+
+    def close(self) -> None:
+        """The last one leads no more."""
+        if self._term is not None:
+            self.cycle._decider.close()
+
+    async def next_one(self, *facts: Fact, limit: float = 3600.0) -> None:
+        """Another replica leads, and sees these objects too. ``limit``: seconds of a decision."""
+        self.close()
+        async with self.database.transaction() as tx:
+            if self._term is not None:
+                assert await leadership.resign(tx, self._term)
+            term = self._term = await leadership.elect(tx, "replica", 600.0)
+        assert term is not None
+        world = await begun_world(self.database, (*self.cluster, *facts))
+        self.cycle = cycle_over(self.database, term, world, lambda: self.now, limit=limit)
+
+    async def turn(self, *facts: Fact) -> TurnReport:
+        return await self.cycle.turn([seen(fact) for fact in facts])
+
+    def admitted(self) -> set[str]:
+        return {each.name for each in self.cycle.world.admissions.values()}
+
+    def waiting(self) -> dict[str, str]:
+        """By uid the code of what waits."""
+        return {key.uid: reason.code for key, reason in self.cycle.world.ledger.reasons.items()}
+
+    def message(self, uid: str) -> str:
+        """Why a workload waits."""
+        return next(r.message for key, r in self.cycle.world.ledger.reasons.items() if key.uid == uid)

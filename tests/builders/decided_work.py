@@ -1,6 +1,7 @@
 """Workloads, admissions and worlds as a decision sees them: a test says only what its promise depends on."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from admission.engine.decide import decide
@@ -13,6 +14,7 @@ from queues.admissions import Admission, Seat
 from queues.kind_names import KindName
 from queues.plan import Plan
 from queues.quota.queue import Queue
+from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey
 
@@ -90,3 +92,14 @@ def plan_of(snapshot: Snapshot) -> Plan:
 def admitted(plan: Plan) -> set[str]:
     """Names of the workloads that get seats."""
     return {admit.name for admit in plan.admits}
+
+
+def waiting(plan: Plan) -> dict[str, ReasonCode]:
+    """Why workloads wait, by uid."""
+    return {key.uid: reason.code for key, reason in plan.reasons.items()}
+
+
+def turn_after(snapshot: Snapshot, plan: Plan, *jobs: Workload, **changes: Any) -> Snapshot:
+    """The next turn, with the pods running and further workloads."""
+    later = snapshot.after(plan)
+    return replace(later, pending={**later.pending, **{each.key: each for each in jobs}}, **changes)

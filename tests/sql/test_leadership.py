@@ -10,9 +10,11 @@ from queues.sql.database import Database
 from queues.sql.leadership import (
     LeaseTrust,
     Term,
+    beat,
     check_term,
     elect,
     holder,
+    last_heartbeat,
     renew,
     resign,
 )
@@ -130,3 +132,47 @@ def test_trust_starts_with_the_attempt_and_ends_before_the_lease() -> None:
 
 def test_lease_and_one_retry_are_below_fifteen_seconds() -> None:
     assert LEASE_SECONDS + RETRY_SECONDS < 15
+
+
+# ── heartbeats ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def store(
+    muster: Database, term: int, seconds: float, behind: str = "", address: str = "https://10.0.0.1:8443"
+) -> None:
+    async with muster.transaction() as tx:
+        await beat(tx, Term(holder=f"r{term}", number=term), seconds=seconds, behind=behind, address=address)
+
+
+async def test_before_the_first_leader_there_is_no_heartbeat(muster: Database) -> None:
+    async with muster.snapshot() as tx:
+        assert await last_heartbeat(tx) is None
+
+
+async def test_the_age_goes_on_while_no_heartbeat_comes(muster: Database) -> None:
+    await store(muster, 1, 40.0, "the watch of pods is interrupted")
+
+    async with muster.snapshot() as tx:
+        first = await last_heartbeat(tx)
+        second = await last_heartbeat(tx)
+
+    assert first is not None
+    assert second is not None
+    assert (first.holder, first.behind, first.address) == (
+        "r1",
+        "the watch of pods is interrupted",
+        "https://10.0.0.1:8443",
+    )
+    assert first.age == pytest.approx(40.0, abs=5.0)
+    assert second.age > first.age
+
+
+async def test_a_leader_of_an_earlier_term_does_not_speak_for_the_later_one(muster: Database) -> None:
+    await store(muster, 2, 0.0)
+    await store(muster, 1, 0.0)
+
+    async with muster.snapshot() as tx:
+        found = await last_heartbeat(tx)
+
+    assert found is not None
+    assert (found.holder, found.term) == ("r2", 2)

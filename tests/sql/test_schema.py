@@ -54,8 +54,7 @@ async def tables_there(database: Database) -> set[str]:
         return {row.relname for row in rows}
 
 
-async def test_migrations_go_up_and_down_and_up_again(database: str) -> None:
-    muster = await Database.connect(database)
+async def test_migrations_go_up_and_down_and_up_again(database: str, muster: Database) -> None:
     there = await tables_there(muster)
     assert "admissions" in there
 
@@ -66,11 +65,9 @@ async def test_migrations_go_up_and_down_and_up_again(database: str) -> None:
     assert await tables_there(muster) == there
     async with muster.transaction() as tx:
         await check_schema(tx)
-    await muster.close()
 
 
-async def test_a_new_schema_has_a_root_and_an_id_of_its_ledger_and_no_other_row(database: str) -> None:
-    muster = await Database.connect(database)
+async def test_a_new_schema_has_a_root_and_an_id_of_its_ledger_and_no_other_row(muster: Database) -> None:
     rows = {}
     async with muster.transaction() as tx:
         for table in metadata.sorted_tables:
@@ -78,7 +75,6 @@ async def test_a_new_schema_has_a_root_and_an_id_of_its_ledger_and_no_other_row(
         assert {name: count for name, count in rows.items() if count} == {"queues": 1, "ledger_ids": 1}
         assert await tx.scalar(text("SELECT name FROM queues")) == "root"
         assert (await read_identity(tx)).ledger
-    await muster.close()
 
 
 async def test_the_owner_of_the_database_needs_no_other_right(
@@ -143,14 +139,12 @@ def test_a_schema_that_is_as_it_should_be_is_left_without_loading_what_migrates(
     assert run.stdout == "[]\n"
 
 
-async def test_the_tables_in_the_code_are_the_tables_in_the_database(database: str) -> None:
-    muster = await Database.connect(database)
+async def test_the_tables_in_the_code_are_the_tables_in_the_database(muster: Database) -> None:
     async with muster.transaction() as tx:
         assert await tx.run_sync(differences) == []
         await tx.execute(text("ALTER TABLE queues DROP COLUMN paused CASCADE"))
         assert await tx.run_sync(differences) != []
         await tx.rollback()
-    await muster.close()
 
 
 async def test_several_migrations_at_once_wait_for_one_another(database: str) -> None:
@@ -164,11 +158,10 @@ async def test_several_migrations_at_once_wait_for_one_another(database: str) ->
 
 
 async def test_a_migration_does_not_make_others_wait_for_a_table_that_is_in_use(
-    database: str, monkeypatch: pytest.MonkeyPatch
+    database: str, muster: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_module, "_MIGRATION_LOCK_TIMEOUT", 50)
-    reader = await Database.connect(database)
-    async with reader.transaction() as tx:
+    async with muster.transaction() as tx:
         of_ours = "relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
         for name in (await tx.scalars(text(f"SELECT relname FROM pg_class WHERE {of_ours}"))).all():
             if not name.startswith("alembic"):
@@ -176,12 +169,11 @@ async def test_a_migration_does_not_make_others_wait_for_a_table_that_is_in_use(
         async with asyncio.timeout(LIMIT):
             with pytest.raises(SchemaInUse, match="Run `muster migrate` again"):
                 await migrate(database, "base")
-    async with reader.transaction() as tx:
+    async with muster.transaction() as tx:
         await check_schema(tx)
     await migrate(database, "base")
-    async with reader.transaction() as tx:
+    async with muster.transaction() as tx:
         assert await schema_version(tx) is None
-    await reader.close()
 
 
 async def test_an_old_schema_says_what_to_do(database: str) -> None:
@@ -193,8 +185,7 @@ async def test_an_old_schema_says_what_to_do(database: str) -> None:
     await muster.close()
 
 
-async def test_a_schema_from_the_future_is_left_alone(database: str) -> None:
-    muster = await Database.connect(database)
+async def test_a_schema_from_the_future_is_left_alone(database: str, muster: Database) -> None:
     async with muster.transaction() as tx:
         await tx.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(SchemaTooNew, match="revision 9999"):
@@ -202,12 +193,12 @@ async def test_a_schema_from_the_future_is_left_alone(database: str) -> None:
             await check_schema(tx)
     with pytest.raises(SchemaTooNew):
         await migrate(database)
-    await muster.close()
 
 
 @pytest.mark.parametrize("revision", ["0001", "0013", "0022", "0029"])
-async def test_a_schema_of_an_unreleased_version_is_left_untouched(database: str, revision: str) -> None:
-    muster = await Database.connect(database)
+async def test_a_schema_of_an_unreleased_version_is_left_untouched(
+    database: str, muster: Database, revision: str
+) -> None:
     async with muster.transaction() as tx:
         await tx.execute(text("UPDATE alembic_version SET version_num = :it"), {"it": revision})
         await tx.execute(text("DROP TABLE past_use_sums"))
@@ -231,13 +222,11 @@ async def test_a_schema_of_an_unreleased_version_is_left_untouched(database: str
     assert await tables_there(muster) == there
     async with muster.transaction() as tx:
         assert await schema_version(tx) == revision
-    await muster.close()
 
 
 async def test_command_and_controller_say_in_one_sentence_that_the_schema_is_of_an_unreleased_version(
-    database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    database: str, muster: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    muster = await Database.connect(database)
     async with muster.transaction() as tx:
         await tx.execute(text("UPDATE alembic_version SET version_num = '0029'"))
     command = [sys.executable, "-m", "admission.cli.muster", "migrate", "--dsn", database]
@@ -263,7 +252,6 @@ async def test_command_and_controller_say_in_one_sentence_that_the_schema_is_of_
     (said,) = caplog.records
     assert "unreleased version of Muster" in str(getattr(said, "why", ""))
     assert looks == 3
-    await muster.close()
 
 
 async def test_the_rest_of_the_migrations_waits_until_no_older_version_is_connected(database: str) -> None:

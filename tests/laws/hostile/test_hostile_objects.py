@@ -171,16 +171,12 @@ async def leads(database: Database, objects: Sequence[Hostile]) -> None:
     assert sum(len(each.holding()) for each in theirs) == THEIR_PODS
 
 
-async def test_postgres_takes_whatever_is_made_of_hostile_objects(database: str) -> None:
+async def test_postgres_takes_whatever_is_made_of_hostile_objects(muster: Database) -> None:
     loop = asyncio.get_running_loop()
-    muster = await Database.connect(database)
 
     @settings(max_examples=tried_of(60), suppress_health_check=CHECKS)
     @given(objects=OBJECTS)
     def try_them(objects: list[Hostile]) -> None:
         asyncio.run_coroutine_threadsafe(leads(muster, objects), loop).result(60)
 
-    try:
-        await asyncio.to_thread(try_them)
-    finally:
-        await muster.close()
+    await asyncio.to_thread(try_them)

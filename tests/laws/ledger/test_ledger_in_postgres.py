@@ -78,8 +78,7 @@ async def check(harness: LedgerHarness) -> None:
     }
 
 
-async def test_random_plans_leave_exactly_what_is_open_and_zero_at_the_end(database: str) -> None:
-    muster = await Database.connect(database)
+async def test_random_plans_leave_exactly_what_is_open_and_zero_at_the_end(muster: Database) -> None:
     loop = asyncio.get_running_loop()
 
     @settings(max_examples=12, suppress_health_check=list(HealthCheck), database=None)
@@ -88,7 +87,6 @@ async def test_random_plans_leave_exactly_what_is_open_and_zero_at_the_end(datab
         asyncio.run_coroutine_threadsafe(play(muster, steps), loop).result(60)
 
     await asyncio.to_thread(run)
-    await muster.close()
 
 
 async def play(muster: Database, steps: list[tuple[str, object]]) -> None:

@@ -79,8 +79,7 @@ WORLDS = st.builds(
 )
 
 
-async def test_use_in_a_period_is_what_all_postings_say(database: str) -> None:
-    muster = await Database.connect(database)
+async def test_use_in_a_period_is_what_all_postings_say(muster: Database) -> None:
     loop = asyncio.get_running_loop()
 
     @settings(in_worlds(80), suppress_health_check=list(HealthCheck), database=None)
@@ -89,7 +88,6 @@ async def test_use_in_a_period_is_what_all_postings_say(database: str) -> None:
         asyncio.run_coroutine_threadsafe(play(muster, world), loop).result(60)
 
     await asyncio.to_thread(run)
-    await muster.close()
 
 
 async def play(muster: Database, world: World) -> None:

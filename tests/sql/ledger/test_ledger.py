@@ -6,15 +6,19 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from queues.admissions import Claim, Setbacks, Unready
 from queues.errors import Fenced
 from queues.plan import Admit, Adopt, Plan
 from queues.quota.accounts import Account
+from queues.reason_codes import ReasonCode
+from queues.sql import ledger
 from queues.sql.database import Database
+from queues.sql.observed import workloads
 from queues.sql.observed.rows import NodeLimit
 from queues.sql.seat_columns import held_seats
 from queues.sql.tables import admissions
 from queues.sql.world import load_world, read_admissions
-from queues.workload import AdmissionId, FlavorName, WorkloadKey
+from queues.workload import AdmissionId, FlavorName, Result, WorkloadKey
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, gpus, key, queue
 
 
@@ -293,3 +297,102 @@ async def test_a_node_that_offers_less_than_is_held_there_takes_from_no_other_no
     await harness.nodes(n1=0)
     assert (await harness.admit(gang("j2", "a", "n2 n2 n2 n2 n2"))).rejected
     assert not (await harness.admit(gang("j2", "a", "n2 n2 n2 n2"))).rejected
+
+
+# ── promised space ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def promise(name: str, *victims: int, until: int = NOW + 600) -> Claim:
+    wanted = gang(name, "a", "n1 n2", takes=2)
+    return Claim(
+        workload=key(name),
+        queue=wanted.queue,
+        generation="7",
+        seats=wanted.seats,
+        victims=tuple(AdmissionId(victim) for victim in victims),
+        until=until,
+    )
+
+
+async def claims(muster: Database) -> dict[str, Claim]:
+    async with muster.snapshot() as tx:
+        rows = (await load_world(tx)).claims
+    return {row.workload.uid: row for row in rows}
+
+
+async def test_a_claim_is_loaded_as_it_was_made_and_the_later_one_counts(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9, "n2": 9}, ["j1", "j2"])
+    async with harness.entered() as (tx, entry):
+        await ledger.claim(tx, entry, [promise("j1", 1, 2), promise("j2")])
+        await ledger.claim(tx, entry, [promise("j1", 3, until=NOW + 60)])
+    assert await claims(muster) == {"j1": promise("j1", 3, until=NOW + 60), "j2": promise("j2")}
+
+    async with harness.entered() as (tx, entry):
+        await ledger.drop_claims(tx, entry, [key("j1")])
+    assert list(await claims(muster)) == ["j2"]
+    async with muster.transaction() as tx:
+        await workloads.depart(tx, harness.term, {key("j2"): Result.UNKNOWN}, NOW)
+    assert await claims(muster) == {}
+
+
+async def test_who_goes_for_others_is_counted_once_however_much_it_loses(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2"])
+    first = (await harness.admit(gang("j1", "a", "n1"))).accepted.values()
+    second = (await harness.admit(gang("j2", "a", "n1"))).accepted.values()
+    async with muster.transaction() as tx:
+        entry = await harness.enter(tx)
+        away = [eviction(id_, beneficiary=key("j9")) for id_ in first]
+        await ledger.evict(tx, entry, [*away, *(eviction(id_) for id_ in second)])
+    async with muster.snapshot() as tx:
+        world = await load_world(tx)
+    assert world.setbacks == {key("j1"): Setbacks(not_before=0, rollbacks=0, evictions=1, waiting_since=NOW)}
+
+
+# ── gangs that do not get ready ─────────────────────────────────────────────────────────────────────────────
+
+
+async def goes_back(
+    harness: LedgerHarness, database: Database, revision: str | None, message: str = ""
+) -> None:
+    """The workload is admitted, and goes back: for pods that are not ready, or (no revision) for another cause."""
+    (id_,) = (await harness.admit(gang("j", "a", "n1"))).accepted.values()
+    plain = eviction(id_, code=ReasonCode.NOT_READY, not_before=NOW + 10)
+    async with harness.entered() as (tx, entry):
+        await ledger.evict(tx, entry, [replace(plain, revision=revision, message=message)])
+    await harness.free(id_, 0)
+
+
+async def setbacks(database: Database) -> Setbacks:
+    async with database.snapshot() as tx:
+        return (await load_world(tx)).setbacks[key("j")]
+
+
+async def got_ready(harness: LedgerHarness, database: Database, *ids: AdmissionId) -> None:
+    async with harness.entered() as (tx, entry):
+        await ledger.note_ready(tx, entry, ids)
+
+
+async def test_failures_are_counted_for_one_revision_of_the_object(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j"])
+    await goes_back(harness, muster, "r1", "first")
+    await goes_back(harness, muster, "r1", "second")
+    assert (await setbacks(muster)).unready == Unready(revision="r1", times=2, message="second")
+    await goes_back(harness, muster, None, "refused")
+    assert (await setbacks(muster)).unready == Unready(revision="r1", times=2, message="second")
+    await goes_back(harness, muster, "r2", "third")
+    counted = await setbacks(muster)
+    assert counted == Setbacks(
+        not_before=NOW + 10, rollbacks=4, unready=Unready(revision="r2", message="third")
+    )
+
+
+async def test_a_gang_that_got_ready_begins_anew(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j", "k"])
+    await goes_back(harness, muster, "r1")
+    (id_,) = (await harness.admit(gang("j", "a", "n1"))).accepted.values()
+    (other,) = (await harness.admit(gang("k", "a", "n1"))).accepted.values()
+    await got_ready(harness, muster, id_)
+    assert await setbacks(muster) == Setbacks(not_before=NOW + 10)
+    async with muster.snapshot() as tx:
+        world = await load_world(tx)
+    assert {each.id: each.ready for each in world.admissions} == {id_: True, other: False}

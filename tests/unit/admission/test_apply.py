@@ -1,7 +1,6 @@
 """The plan applier and the turn around it, on a real Postgres."""
 
 import logging
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -88,13 +87,11 @@ class Ring:
 
 
 @pytest_asyncio.fixture
-async def ring(database: str) -> AsyncIterator[Ring]:
-    connected = await Database.connect(database)
-    async with connected.transaction() as tx:
+async def ring(muster: Database) -> Ring:
+    async with muster.transaction() as tx:
         term = await leadership.elect(tx, "me", 600.0)
     assert term is not None
-    yield Ring(connected, term)
-    await connected.close()
+    return Ring(muster, term)
 
 
 QUEUES = (queue("root"), queue("team", parent=ROOT))

@@ -143,23 +143,22 @@ async def test_a_schema_that_only_a_newer_version_knows_is_waited_out(
     server: FakeApiServer,
     tmp_path: Path,
     database: str,
+    muster: Database,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """No end, which would be a start and an end again: one line in the log, not ready, and on as soon as it can."""
     monkeypatch.setattr(controller, "LONGEST_PAUSE", 0.1)
     monkeypatch.setattr(controller, "FIRST_PAUSE", 0.05)
-    connected = await Database.connect(database)
     known = known_revisions()[-1].number
-    await _set_revision(connected, "9999")
+    await _set_revision(muster, "9999")
     async with running(server, tmp_path, database) as (address, task):
         await answers_with(503, f"{address}/readyz", "revision 9999")
         await eventually(lambda: _attempts(caplog) > 0, "a line that it waits")
         assert not task.done()
-        await _set_revision(connected, known)
+        await _set_revision(muster, known)
         await answers_with(200, f"{address}/metrics", "muster_leader 1")
         assert _attempts(caplog) == 1
-    await connected.close()
 
 
 async def test_a_cluster_that_drops_fields_of_queues_is_not_led(

@@ -1,33 +1,30 @@
 """A decision that does not end costs one term, and from then on only the workload that it did not get done with."""
 
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from time import sleep
 
 import pytest
 import pytest_asyncio
 
 from admission.containment.decision_thread import DecisionTooLong
-from admission.cycle import Cycle
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
 from admission.engine.trial import Trial
 from admission.facts.changes import Fact
 from admission.facts.workloads import WorkloadFact
-from admission.turn_report import TurnReport
 from admission.world.learned.held_back import TRIED_AGAIN_AFTER
 from queues import kind_names
 from queues.plan import Admit, Reason
 from queues.quota.queue import ROOT
 from queues.resources import GPU, Resources
-from queues.sql import leadership
 from queues.sql.database import Database
 from queues.workload import PodSet, Workload, WorkloadKey
-from tests.builders.cycles import begun_world, cycle_over
-from tests.builders.facts import NOW, job, node, queue, seen
+from tests.builders.cycles import Leaders
+from tests.builders.facts import job, node, queue
 
-#: Seconds of a decision that does not end, and of others.
-SHORT, LONG = 1.5, 3600.0
+#: Seconds of a decision that does not end.
+SHORT = 1.5
 CLUSTER = (node("n1"), node("n2"), queue("root"), queue("team", parent=ROOT))
 
 
@@ -53,46 +50,16 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     names.clear()
 
 
-@dataclass(slots=True)
-class Leaders:
-    """Leaders that follow one another over one database."""
-
-    database: Database
-    cycle: Cycle = field(init=False)
-    now: int = NOW
-    _term: leadership.Term | None = None
-
-    async def next_one(self, *facts: Fact, limit: float = LONG) -> None:
-        """Another replica leads, and sees these objects."""
-        async with self.database.transaction() as tx:
-            if self._term is not None:
-                assert await leadership.resign(tx, self._term)
-            term = self._term = await leadership.elect(tx, "replica", 600.0)
-        assert term is not None
-        world = await begun_world(self.database, (*CLUSTER, *facts))
-        self.cycle = cycle_over(self.database, term, world, lambda: self.now, limit=limit)
-
-    async def turn(self, *facts: Fact) -> TurnReport:
-        return await self.cycle.turn([seen(fact) for fact in facts])
-
-    async def stuck_one(self, *facts: Fact) -> None:
-        """The same, and its first decision does not end."""
-        await self.next_one(*facts, limit=SHORT)
-        with pytest.raises(DecisionTooLong):
-            await self.turn()
-
-    def admitted(self) -> set[str]:
-        return {each.name for each in self.cycle.world.admissions.values()}
-
-    def waiting(self) -> dict[str, str]:
-        return {key.uid: reason.code for key, reason in self.cycle.world.ledger.reasons.items()}
+async def stuck_one(leaders: Leaders, *facts: Fact) -> None:
+    """Another replica leads, and its first decision does not end."""
+    await leaders.next_one(*facts, limit=SHORT)
+    with pytest.raises(DecisionTooLong):
+        await leaders.turn()
 
 
 @pytest_asyncio.fixture
-async def leaders(database: str) -> AsyncIterator[Leaders]:
-    connected = await Database.connect(database)
-    yield Leaders(connected)
-    await connected.close()
+async def leaders(muster: Database) -> Leaders:
+    return Leaders(muster, CLUSTER)
 
 
 async def test_the_next_leader_goes_on_without_the_workload_and_so_does_every_later_one(
@@ -100,7 +67,7 @@ async def test_the_next_leader_goes_on_without_the_workload_and_so_does_every_la
 ) -> None:
     jobs = named("a", 2), named("b", 4), named("poison"), named("z", 3)
     endless.add("poison")
-    await leaders.stuck_one(*jobs)
+    await stuck_one(leaders, *jobs)
     assert "job/ns/poison" in str([vars(each).get("workloads") for each in caplog.records])
     for _ in range(2):
         await leaders.next_one(*jobs)
@@ -117,7 +84,7 @@ async def test_it_is_tried_again_when_it_has_changed_and_not_at_once(
     leaders: Leaders, endless: set[str]
 ) -> None:
     endless.add("poison")
-    await leaders.stuck_one(named("poison"))
+    await stuck_one(leaders, named("poison"))
     await leaders.next_one(named("poison"))
     await leaders.turn()
     endless.clear()
@@ -140,7 +107,7 @@ async def test_the_next_workload_follows_if_the_next_decision_does_not_end_eithe
     jobs = named("a"), named("b", 2), named("c", 3)
     endless |= {"a", "c"}
     for _ in range(2):
-        await leaders.stuck_one(*jobs)
+        await stuck_one(leaders, *jobs)
     await leaders.next_one(*jobs)
     await leaders.turn()
     assert leaders.admitted() == {"b"}
@@ -153,7 +120,7 @@ async def test_what_asks_for_the_same_in_its_namespace_and_queue_is_set_aside_wi
     alike = [named(f"alike-{number}") for number in range(5)]
     others = replace(named("elsewhere"), namespace="other"), named("larger", 2)
     endless |= {f"alike-{number}" for number in range(5)}
-    await leaders.stuck_one(*alike, *others)
+    await stuck_one(leaders, *alike, *others)
     await leaders.next_one(*alike, *others)
     await leaders.turn()
     assert leaders.admitted() == {"elsewhere", "larger"}
@@ -166,7 +133,7 @@ async def test_what_it_holds_can_end_while_it_is_set_aside(leaders: Leaders, end
     await leaders.turn()
     more = replace(running, pod_sets=(*running.pod_sets, extra()))
     endless.add("poison")
-    await leaders.stuck_one(more)
+    await stuck_one(leaders, more)
     await leaders.next_one(more)
     await leaders.turn()
     assert leaders.admitted() == {"poison"}

@@ -2,15 +2,13 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest_asyncio
 
-from admission.cycle import Cycle
-from admission.facts.changes import Fact
 from admission.facts.cluster import QueueFact
 from admission.facts.workloads import WorkloadFact
 from admission.reconcile.world_status import QueueStatuses
@@ -18,11 +16,10 @@ from admission.replay import json_form
 from admission.replay.snapshot_file import load, replayed_plan, save
 from queues import kind_names
 from queues.quota.queue import ROOT
-from queues.sql import leadership
 from queues.sql.database import Database
 from queues.workload import QueueName, WorkloadKey
-from tests.builders.cycles import begun_world, cycle_over
-from tests.builders.facts import NOW, job, node, queue, seen
+from tests.builders.cycles import Leaders
+from tests.builders.facts import job, node, queue
 from tests.builders.plugin_policies import NEVER, installed
 
 ORDER = """
@@ -68,46 +65,11 @@ CLUSTER = (
 )
 
 
-@dataclass(slots=True)
-class Leaders:
-    """Leaders that follow one another over one database."""
-
-    database: Database
-    cycle: Cycle = field(init=False)
-    _term: leadership.Term | None = None
-
-    def close(self) -> None:
-        """The last one leads no more."""
-        if self._term is not None:
-            self.cycle._decider.close()
-
-    async def next_one(self, *facts: Fact, limit: float = 3600.0) -> None:
-        self.close()
-        async with self.database.transaction() as tx:
-            if self._term is not None:
-                assert await leadership.resign(tx, self._term)
-            term = self._term = await leadership.elect(tx, "replica", 600.0)
-        assert term is not None
-        world = await begun_world(self.database, (*CLUSTER, *facts))
-        self.cycle = cycle_over(self.database, term, world, lambda: NOW, limit=limit)
-
-    async def turn(self, *facts: Fact) -> None:
-        await self.cycle.turn([seen(fact) for fact in facts])
-
-    def admitted(self) -> set[str]:
-        return {each.name for each in self.cycle.world.admissions.values()}
-
-    def waiting(self) -> dict[str, str]:
-        return {key.uid: reason.message for key, reason in self.cycle.world.ledger.reasons.items()}
-
-
 @pytest_asyncio.fixture
-async def leaders(database: str) -> AsyncIterator[Leaders]:
-    connected = await Database.connect(database)
-    found = Leaders(connected)
+async def leaders(muster: Database) -> AsyncIterator[Leaders]:
+    found = Leaders(muster, CLUSTER)
     yield found
     found.close()
-    await connected.close()
 
 
 async def test_others_are_served_in_the_same_turn_and_every_later_leader_decides_the_same(
@@ -118,7 +80,7 @@ async def test_others_are_served_in_the_same_turn_and_every_later_leader_decides
             await leaders.next_one(served())
             await leaders.turn()
             assert leaders.admitted() == {"theirs"}
-            assert "it raised ValueError: no such thing" in leaders.waiting()["ours"]
+            assert "it raised ValueError: no such thing" in leaders.message("ours")
         assert leaders.cycle._decider.failures == 0, "the last one knew it from the database"
         last = leaders.cycle.last
         assert last is not None
@@ -136,7 +98,7 @@ async def test_a_plug_in_that_never_comes_back_is_ended_and_named_in_the_same_te
         await leaders.next_one(served(), limit=15.0)
         await leaders.turn()
         assert leaders.admitted() == {"theirs"}
-        assert "kept a decision from ending for 15 s" in leaders.waiting()["ours"]
+        assert "kept a decision from ending for 15 s" in leaders.message("ours")
         thread = leaders.cycle._decider._thread
         assert await thread.problem() is None
 
@@ -181,4 +143,4 @@ async def test_a_queue_whose_plug_in_this_process_lacks_waits_and_says_so(leader
     await leaders.next_one(served())
     await leaders.turn()
     assert leaders.admitted() == {"theirs"}
-    assert "this Muster has no such plug-in, expected one of fifo" in leaders.waiting()["ours"]
+    assert "this Muster has no such plug-in, expected one of fifo" in leaders.message("ours")

@@ -46,11 +46,6 @@ class Kept:
         )
 
 
-@pytest.fixture
-async def muster(database: str) -> Database:
-    return await Database.connect(database)
-
-
 async def begins(muster: Database) -> dict[str, datetime]:
     """Where the oldest partition of each history begins."""
     async with muster.transaction() as tx:

@@ -1,7 +1,7 @@
 """What intake promises about large batches and about rows that Postgres refuses."""
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -68,13 +68,11 @@ class Store:
 
 
 @pytest_asyncio.fixture
-async def store(database: str) -> AsyncIterator[Store]:
-    connected = await Database.connect(database)
-    async with connected.transaction() as tx:
+async def store(muster: Database) -> Store:
+    async with muster.transaction() as tx:
         term = await leadership.elect(tx, "me", 600.0)
     assert term is not None
-    yield Store(connected, term)
-    await connected.close()
+    return Store(muster, term)
 
 
 def key(number: int) -> WorkloadKey:

@@ -69,10 +69,8 @@ class _Another(Flaky):
 
 
 @pytest_asyncio.fixture
-async def postgres(database: str) -> AsyncIterator[Flaky]:
-    connected = await Database.connect(database)
-    yield Flaky(connected)
-    await connected.close()
+async def postgres(muster: Database) -> Flaky:
+    return Flaky(muster)
 
 
 class Reign:

@@ -56,19 +56,15 @@ class Failing:
 
 @pytest_asyncio.fixture
 async def server() -> AsyncIterator[FakeApiServer]:
-    fake = FakeApiServer()
-    await fake.start()
-    for name in ("root", "team"):
-        await fake.put(QUEUES, {"metadata": {"name": name, "uid": f"u-{name}"}, "spec": {}})
-    yield fake
-    await fake.stop()
+    async with FakeApiServer() as fake:
+        for name in ("root", "team"):
+            await fake.put(QUEUES, {"metadata": {"name": name, "uid": f"u-{name}"}, "spec": {}})
+        yield fake
 
 
 @pytest_asyncio.fixture
-async def postgres(database: str) -> AsyncIterator[Failing]:
-    connected = await Database.connect(database)
-    yield Failing(connected)
-    await connected.close()
+async def postgres(muster: Database) -> Failing:
+    return Failing(muster)
 
 
 class Counted:

@@ -46,10 +46,8 @@ async def test_postgres_that_hangs_is_told_in_time_and_asked_once(monkeypatch: p
     assert "it was away" in str(await check())
 
 
-async def test_postgres_with_the_schema_is_ready(database: str) -> None:
-    connected = await Database.connect(database)
-    assert await PostgresCheck(connected)() is None
-    await connected.close()
+async def test_postgres_with_the_schema_is_ready(muster: Database) -> None:
+    assert await PostgresCheck(muster)() is None
 
 
 async def test_a_pool_on_a_server_that_is_down_says_so_when_it_is_asked() -> None:

@@ -12,7 +12,16 @@ from queues.quota.queue import Limits, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU
 from queues.workload import QueueName, Workload
-from tests.builders.decided_work import a_snapshot, a_workload, admitted, gpu_node, gpu_pods, plan_of
+from tests.builders.decided_work import (
+    a_snapshot,
+    a_workload,
+    admitted,
+    gpu_node,
+    gpu_pods,
+    plan_of,
+    turn_after,
+    waiting,
+)
 
 NOW = 10_000
 TOP, A, B = QueueName("top"), QueueName("a"), QueueName("b")
@@ -38,14 +47,8 @@ def world(*jobs: Workload, gpus: int = 8, **of_top: Any) -> Snapshot:
 
 def after(snapshot: Snapshot, plan: Plan, *jobs: Workload, spent: bool) -> Snapshot:
     """The next turn, with further workloads, and the budget used up or not."""
-    later = snapshot.after(plan)
-    top = replace(later.queues[TOP], budget=BUDGET, spent=SPENT if spent else None)
-    pending = {**later.pending, **{each.key: each for each in jobs}}
-    return replace(later, pending=pending, queues={**later.queues, TOP: top})
-
-
-def waiting(plan: Plan) -> dict[str, ReasonCode]:
-    return {key.uid: reason.code for key, reason in plan.reasons.items()}
+    top = replace(snapshot.queues[TOP], budget=BUDGET, spent=SPENT if spent else None)
+    return turn_after(snapshot, plan, *jobs, queues={**snapshot.queues, TOP: top})
 
 
 def test_nothing_is_admitted_here_and_below_until_the_day_in_the_reason() -> None:

@@ -8,11 +8,19 @@ import pytest
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
-from queues.plan import Plan
 from queues.quota.queue import Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload
-from tests.builders.decided_work import a_snapshot, a_workload, admitted, gpu_node, gpu_pods, plan_of
+from tests.builders.decided_work import (
+    a_snapshot,
+    a_workload,
+    admitted,
+    gpu_node,
+    gpu_pods,
+    plan_of,
+    turn_after,
+    waiting,
+)
 
 GPU = "nvidia.com/gpu"
 NOW = 10_000
@@ -34,16 +42,6 @@ def world(*jobs: Workload, gpus: int = 16, limit: int = 4, **of_a: Any) -> Snaps
     return a_snapshot(*jobs, queues=queues, nodes=[gpu_node("n", gpus)], now=NOW)
 
 
-def waiting(plan: Plan) -> dict[str, ReasonCode]:
-    return {key.uid: reason.code for key, reason in plan.reasons.items()}
-
-
-def after(snapshot: Snapshot, plan: Plan, *jobs: Workload) -> Snapshot:
-    """The next turn, with the pods running and further workloads."""
-    later = snapshot.after(plan)
-    return replace(later, pending={**later.pending, **{each.key: each for each in jobs}})
-
-
 def test_the_limit_is_on_what_a_user_has_in_all_queues_below_together() -> None:
     plan = plan_of(world(job("j1", gpus=2), job("j2", gpus=3, queue=B), job("j3", "bob", gpus=4)))
     assert waiting(plan) in ({"j1": ReasonCode.USER_LIMIT}, {"j2": ReasonCode.USER_LIMIT})
@@ -52,7 +50,7 @@ def test_the_limit_is_on_what_a_user_has_in_all_queues_below_together() -> None:
 def test_the_reason_has_the_numbers_and_holds_up_nobody_else() -> None:
     snapshot = world(job("j1", gpus=3))
     plan, memo = decide(snapshot, Memo())
-    later = after(snapshot, plan, job("j2", gpus=2), job("j3", "bob", gpus=2), job("j4", gpus=1))
+    later = turn_after(snapshot, plan, job("j2", gpus=2), job("j3", "bob", gpus=2), job("j4", gpus=1))
     plan, _ = decide(later, memo)
     assert admitted(plan) == {"j3", "j4"}
     [reason] = plan.reasons.values()
@@ -65,7 +63,7 @@ def test_the_reason_has_the_numbers_and_holds_up_nobody_else() -> None:
 def test_in_a_strict_queue_a_user_at_the_limit_does_not_hold_up_the_others() -> None:
     snapshot = world(job("j1", gpus=4), order="strict-fifo")
     plan, memo = decide(snapshot, Memo())
-    later = after(snapshot, plan, job("j2"), job("j3", "bob"))
+    later = turn_after(snapshot, plan, job("j2"), job("j3", "bob"))
     plan, memo = decide(later, memo)
     assert (admitted(plan), waiting(plan)) == ({"j3"}, {"j2": ReasonCode.USER_LIMIT})
 
@@ -73,7 +71,7 @@ def test_in_a_strict_queue_a_user_at_the_limit_does_not_hold_up_the_others() -> 
 def test_what_is_given_back_may_be_used_again() -> None:
     snapshot = world(job("j1", gpus=4))
     plan, memo = decide(snapshot, Memo())
-    later = after(snapshot, plan, job("j2"))
+    later = turn_after(snapshot, plan, job("j2"))
     plan, memo = decide(later, memo)
     assert waiting(plan) == {"j2": ReasonCode.USER_LIMIT}
     free = replace(later, admissions={}, holders={}, nodes=snapshot.nodes)
@@ -112,7 +110,7 @@ def test_nothing_is_evicted_for_one_who_may_use_no_more(limit: int) -> None:
     plan, memo = decide(snapshot, Memo())
     assert admitted(plan) == {"j1", "j2"}
     high = [job(f"j{number}", "ann", gpus=4, priority=10) for number in (3, 4)]
-    plan, memo = decide(after(snapshot, plan, *high), memo)
+    plan, memo = decide(turn_after(snapshot, plan, *high), memo)
     assert len(plan.evicts) == len(plan.claims) == limit // 4
 
 
@@ -121,8 +119,8 @@ def test_room_that_is_made_for_a_user_counts_as_the_users() -> None:
     snapshot = world(low, gpus=4, limit=4)
     plan, memo = decide(snapshot, Memo())
     high = job("j2", "ann", gpus=4, priority=10)
-    snapshot = after(snapshot, plan, high)
+    snapshot = turn_after(snapshot, plan, high)
     plan, memo = decide(snapshot, memo)
     assert [claim.workload.uid for claim in plan.claims] == ["j2"]
-    plan, memo = decide(after(snapshot, plan, job("j3", "ann", gpus=1, queue=B)), memo)
+    plan, memo = decide(turn_after(snapshot, plan, job("j3", "ann", gpus=1, queue=B)), memo)
     assert waiting(plan)["j3"] == ReasonCode.USER_LIMIT

@@ -19,7 +19,7 @@ from queues.quota.queue import Limits, ProvisioningRules, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import CPU, GPU, MEMORY, Resources
 from queues.workload import FlavorName, NodeFilter, PodSet, Requirement, Workload
-from tests.builders.decided_work import a_snapshot, admitted, plan_of
+from tests.builders.decided_work import a_snapshot, admitted, plan_of, waiting
 from tests.builders.decided_work import gpu_pods as pods
 from tests.unit.admission.engine.pending.test_never_fits import GI, NODES, RACK, Q, node, work
 
@@ -241,5 +241,5 @@ def test_only_the_gang_that_was_refused_is_meant() -> None:
     state = snapshot(first, queue(H100, asks=True))
     state = replace(state, pending={each.key: each for each in (first, second)})
     plan = plan_of(replace(state, without_more_nodes=frozenset((first.key,))))
-    codes = {key.uid: reason.code for key, reason in plan.reasons.items()}
+    codes = waiting(plan)
     assert codes == {"first": ReasonCode.NEVER_FITS, "second": ReasonCode.NO_FIT}

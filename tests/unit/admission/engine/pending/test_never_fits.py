@@ -26,7 +26,7 @@ from queues.workload import (
     Workload,
     WorkloadKey,
 )
-from tests.builders.decided_work import a_node, a_snapshot, a_workload, admitted, plan_of, seats_on
+from tests.builders.decided_work import a_node, a_snapshot, a_workload, admitted, plan_of, seats_on, waiting
 from tests.builders.decided_work import gpu_pods as pods
 from tests.tables import named_rows
 
@@ -249,7 +249,7 @@ def test_one_users_mistakes_do_not_fill_the_line_and_are_bounded_too() -> None:
     right = [work(pods(gpus=8), name=f"y{number}", arrival=9 + number) for number in range(3)]
     plan = plan_of(world(*wrong, *right, queues=(Queue(name=Q, max_pending=2),)))
     assert admitted(plan) == {"y0", "y1"}
-    codes = {key.uid: reason.code for key, reason in plan.reasons.items()}
+    codes = waiting(plan)
     assert codes == {
         "x0": ReasonCode.NEVER_FITS,
         "x1": ReasonCode.NEVER_FITS,
