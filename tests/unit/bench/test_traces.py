@@ -1,7 +1,13 @@
 """What is read off a simulated week, and that a run goes on where it was stopped."""
 
 from pathlib import Path
+from typing import Any
 
+from tests.bench import flood, restart
+from tests.bench.flood import FloodFigures, GangTimes
+from tests.bench.mark import Mark
+from tests.bench.model_objects import ClusterSize
+from tests.bench.restart import RestartFigures
 from tests.bench.simulate import rules
 from tests.bench.simulate.gangs import Segment
 from tests.bench.traces.results import Results
@@ -60,3 +66,51 @@ def test_mean_worst_and_spread_are_told_by_what_is_better() -> None:
     assert worst.startswith("| x, worst | 0.900 |")
     assert spread.startswith("| x, spread | 0.050 |")
     assert "| 0.50 % |" in mean
+
+
+# ── floods ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def figures(own: float, starved: float = 0.0) -> FloodFigures:
+    quiet, flooded = (
+        GangTimes(own=[seconds] * 3, starved=[starved] * 3, api_server=[0.01] * 3) for seconds in (0.03, own)
+    )
+    return FloodFigures(jobs=1000, quiet=quiet, flooded=flooded, cpu_seconds=5.0, seconds=10.0)
+
+
+def test_a_gang_takes_at_most_twice_as_long() -> None:
+    assert [mark.holds for own in (0.05, 0.07) for mark in flood.marks(figures(own))] == [True, False]
+
+
+def test_the_part_of_the_api_server_is_printed_apart() -> None:
+    lines = flood.table(figures(0.05, starved=0.2)).splitlines()
+    assert lines[2].split()[-7:] == ["0.050", "0.050", "0.200", "0.200", "0.010", "0.010", "3"]
+
+
+# ── restarts ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+PHASES = ("first start", "restart", "departures", "admissions")
+
+
+def mark(end: str, **figures: Any) -> Mark:
+    """The mark with a name that ends so. ``figures``: those that are not 0."""
+    nothing = dict.fromkeys(PHASES, 0.0)
+    given = {"longest_block": nothing, "longest_transaction": nothing, **figures}
+    (found,) = (
+        each for each in restart.marks(RestartFigures(ClusterSize(), **given)) if each.name.endswith(end)
+    )
+    return found
+
+
+def test_the_leader_that_takes_more_memory_counts() -> None:
+    assert mark("peak memory of the leader", memory_first_mb=701.0, memory_mb=600.0).reached == 701
+    assert mark("peak memory of the leader", memory_first_mb=600.0, memory_mb=701.0).reached == 701
+
+
+def test_no_phase_after_the_first_start_may_block_the_loop_or_write_for_long() -> None:
+    for phase in PHASES:
+        figures = {**dict.fromkeys(PHASES, 0.0), phase: 1.5}
+        counts = phase != "first start"
+        assert mark("leader's loop", longest_block=figures).holds is not counts
+        assert mark("transaction that writes", longest_transaction=figures).holds is not counts

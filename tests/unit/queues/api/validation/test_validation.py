@@ -1,10 +1,18 @@
 """Every kind of document has rules, and a plain document breaks none."""
 
+from itertools import pairwise
+
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from queues.api.validation.known import Known
+from queues.api.types.podgroup import PodGroup
+from queues.api.validation.cycles import components, cycles
+from queues.api.validation.known import NOTHING_KNOWN, Known
+from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.validation import KINDS, violations_of
+from queues.api.validation.violations import Violation
 from queues.quota.queue import Queue
 from queues.workload import Requirement
 from tests.builders.valid_documents import HYPERNODE, JOB, POD_GROUP, QUEUE, TREE, changed, messages, of_kind
@@ -120,3 +128,90 @@ def test_work_that_is_there_may_change_though_its_namespace_has_lost_the_queue()
     after = changed(POD_GROUP, ("spec", {"minMember": 3, "queue": "gold"}))
     known = Known(queues=GOLD, namespace_labels={"tier": "tin"})
     assert all(one.tolerable for one in violations_of(after, known, old=before))
+
+
+# ── PodGroups ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+HOLD = "muster.dev/hold-min-resources"
+GPU = {"nvidia.com/gpu": "8"}
+
+
+def found(annotations: dict[str, str], **spec: object) -> list[Violation]:
+    document = {"metadata": {"name": "g", "annotations": annotations}, "spec": {"minMember": 2, **spec}}
+    return podgroup_violations(PodGroup.model_validate(document), NOTHING_KNOWN)
+
+
+@pytest.mark.parametrize("text", ["10m", "1h", "1s"])
+def test_quota_may_be_held_for_up_to_an_hour(text: str) -> None:
+    assert found({HOLD: text}, minResources=GPU) == []
+
+
+@pytest.mark.parametrize("text", ["0s", "61m", "-5m", "soon", ""])
+def test_any_other_time_is_refused(text: str) -> None:
+    [violation] = found({HOLD: text}, minResources=GPU)
+    assert violation.path == f"metadata.annotations[{HOLD}]"
+    assert violation.expected == "a duration above 0s and of at most 1h, such as 10m"
+    assert not violation.tolerable
+
+
+def test_without_min_resources_there_is_nothing_to_hold() -> None:
+    [violation] = found({HOLD: "10m"})
+    assert violation.tolerable
+    assert violation.expected == "spec.minResources beside it: they are what is held"
+
+
+def test_a_run_time_that_cannot_be_read_is_told() -> None:
+    [violation] = found({"muster.dev/run-time": "long"})
+    assert violation.path == "metadata.annotations[muster.dev/run-time]"
+
+
+# ── cycles ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+NAMES = st.sampled_from("abcdefgh")
+GRAPHS = st.dictionaries(NAMES, st.lists(st.sampled_from("abcdefghx"), max_size=4))
+
+
+def reached(arcs: dict[str, list[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    todo = list(arcs[start])
+    while todo:
+        name = todo.pop()
+        if name in arcs and name not in found:
+            found.add(name)
+            todo += arcs[name]
+    return found
+
+
+@given(GRAPHS)
+def test_a_part_has_those_who_lead_to_one_another_and_comes_after_those_it_leads_to(
+    arcs: dict[str, list[str]],
+) -> None:
+    parts = components(arcs)
+    at = {name: index for index, part in enumerate(parts) for name in part}
+
+    assert sorted(name for part in parts for name in part) == sorted(arcs)
+    for one in arcs:
+        for other in reached(arcs, one):
+            assert at[other] <= at[one]
+            assert one == other or (at[other] == at[one]) == (one in reached(arcs, other))
+
+
+@given(GRAPHS)
+def test_there_is_a_way_around_for_each_part_that_has_one(arcs: dict[str, list[str]]) -> None:
+    ways = cycles(arcs)
+
+    for way in ways:
+        assert way[0] == way[-1] == min(way)
+        assert all(target in arcs[name] for name, target in pairwise(way))
+    round_about = [part for part in components(arcs) if any(name in reached(arcs, name) for name in part)]
+    assert sorted(min(part) for part in round_about) == [way[0] for way in ways]
+
+
+def test_a_long_way_needs_no_recursion() -> None:
+    arcs = {str(n): [str((n + 1) % 5000)] for n in range(5000)}
+
+    (way,) = cycles(arcs)
+
+    assert len(way) == 5001
