@@ -4,6 +4,7 @@ import pytest
 
 from queues.label_selectors import labels_text, selector_of, selector_text, selects
 from queues.workload import Requirement
+from tests.tables import with_rows
 
 TEAM = Requirement("team", "In", ("a",))
 
@@ -51,17 +52,7 @@ def test_only_labels_that_the_selector_asks_about_are_told() -> None:
     assert labels_text(asked, {"team": "b", "secret": "x"}) == "team=b, no label tier"
 
 
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        ("", ""),
-        ("team=a", "team=a"),
-        (" team == a , !legacy,gpu", "team=a,!legacy,gpu"),
-        ("rack!=r1", "rack notin (r1)"),
-        ("tier in (gold, silver),example.com/x notin (y)", "tier in (gold, silver),example.com/x notin (y)"),
-        ("team=", "team="),
-    ],
-)
+@with_rows("text", "read")
 def test_a_selector_is_read_as_kubectl_takes_it(text: str, read: str) -> None:
     found = selector_of(text)
     assert found is not None

@@ -44,28 +44,7 @@ def job(scheduled: str, phase: str = "Running", **more: Any) -> OwnedJob:
     return OwnedJob(namespace="team", name=name, uid=f"uid-{name}", owner="cron", phase=phase, **fields)
 
 
-@pytest.mark.parametrize(
-    ("spec", "status", "now", "scheduled"),
-    [
-        ({}, {}, "2026-03-01 00:59:59", ""),
-        ({}, {}, "2026-03-01 01:00:00", "2026-03-01 01:00"),
-        # Of several that were missed, the last one.
-        ({}, {}, "2026-03-01 05:30:00", "2026-03-01 05:00"),
-        ({}, {"lastScheduleTime": "2026-03-01T05:00:00Z"}, "2026-03-01 05:30:00", ""),
-        ({}, {"lastScheduleTime": "2026-03-01T05:00:00Z"}, "2026-03-01 06:00:00", "2026-03-01 06:00"),
-        # A clock that was set back starts nothing a second time.
-        ({}, {"lastScheduleTime": "2026-03-01T09:00:00Z"}, "2026-03-01 06:00:00", ""),
-        ({"suspend": True}, {}, "2026-03-01 05:30:00", ""),
-        ({"startingDeadlineSeconds": 60}, {}, "2026-03-01 05:01:00", "2026-03-01 05:00"),
-        ({"startingDeadlineSeconds": 60}, {}, "2026-03-01 05:01:01", ""),
-        ({"timeZone": "Asia/Kolkata", "schedule": "0 6 * * *"}, {}, "2026-03-01 00:29:59", ""),
-        ({"timeZone": "Asia/Kolkata", "schedule": "0 6 * * *"}, {}, "2026-03-01 00:31", "2026-03-01 00:30"),
-        ({"schedule": "@every 90m"}, {}, "2026-03-01 03:30", "2026-03-01 03:00:30"),
-        ({"schedule": "nonsense"}, {}, "2026-03-01 05:30:00", ""),
-        ({"timeZone": "Mars/City"}, {}, "2026-03-01 05:30:00", ""),
-        ({"concurrencyPolicy": "Sometimes"}, {}, "2026-03-01 05:30:00", ""),
-    ],
-)
+@with_rows("spec", "status", "now", "scheduled")
 def test_a_job_starts_for_the_last_time_that_was_due(
     spec: dict[str, Any], status: dict[str, Any], now: str, scheduled: str
 ) -> None:

@@ -35,6 +35,7 @@ from tests.builders.facts import (
     volcano_job,
     world,
 )
+from tests.tables import with_rows
 
 GOLD = (Requirement("tier", "In", ("gold",)),)
 
@@ -88,14 +89,7 @@ def test_the_snapshot_has_the_labels_of_namespaces_and_is_made_again_when_they_c
     assert shown.freeze(NOW).namespaces == {}
 
 
-@pytest.mark.parametrize(
-    ("policy", "told"),
-    [
-        ({"max_priority": 10}, "; priority 2000000000 counts as 10 (policy.maxPriority of queue team)"),
-        ({}, "; priority 2000000000 counts as 1000000000 (that of system classes is cut)"),
-        ({"max_priority": 2_000_000_000}, ""),
-    ],
-)
+@with_rows("policy", "told")
 def test_a_workload_that_waits_is_told_how_much_of_its_priority_counts(
     policy: dict[str, int], told: str
 ) -> None:

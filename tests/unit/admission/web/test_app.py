@@ -47,15 +47,7 @@ def test_every_path_is_documented() -> None:
         assert f"{path.removeprefix(PREFIX)}" in page, path
 
 
-@pytest.mark.parametrize(
-    ("path", "names"),
-    [
-        ("nodes", ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5"]),
-        ("queues/team-a/versions", [41, 37, 23, 9]),
-        ("workloads", ["sweep", "bert", "llama-pretrain", "tune-3"]),
-        ("users?queue=train", ["ada@example.com", "admin", ""]),
-    ],
-)
+@with_rows("path", "names")
 async def test_pages_make_up_the_whole(get: Get, path: str, names: list[Any]) -> None:
     _, whole = await get(path)
     found, place, path = [], "", path + ("&" if "?" in path else "?")

@@ -24,6 +24,7 @@ from tests.builders.operator_jobs import (
     roles,
     template,
 )
+from tests.tables import with_rows
 
 ONE = AdmissionId(1)
 #: Two Jobs of three pods each, with a failure limit for each index; Muster has resumed it.
@@ -79,19 +80,7 @@ def test_a_job_set_asks_for_the_pods_that_its_jobs_still_get(status: Document, l
     assert asked(part(0, status), of=replace(JOB_SET, suspended=True)) == left
 
 
-@pytest.mark.parametrize(
-    ("spec", "status", "left"),
-    [
-        ({"parallelism": 3}, {"succeeded": 1}, 3),
-        ({"parallelism": 3, "completions": 3}, {"succeeded": 2}, 4),
-        # Somebody has scaled one Job.
-        ({"parallelism": 1, "completions": 3}, {}, 4),
-        ({"parallelism": 9, "completions": 9}, {}, 6),
-        # Two of its pods succeeded and wait to be counted.
-        ({"parallelism": 3, "completions": 3}, {"uncountedTerminatedPods": {"succeeded": ["a", "b"]}}, 4),
-    ],
-    ids=["work queue", "interchangeable", "fewer", "more", "being counted"],
-)
+@with_rows("spec", "status", "left")
 def test_jobs_of_each_form_are_counted_as_their_controller_does(
     spec: Document, status: Document, left: int
 ) -> None:

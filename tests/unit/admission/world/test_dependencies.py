@@ -21,6 +21,7 @@ from queues.errors import DatabaseUnavailable
 from queues.kind_names import KindName
 from queues.workload import Result, WorkloadKey
 from tests.builders.facts import NOW, admission, gone, job, node, pod, queue, see, world
+from tests.tables import with_rows
 
 TEAM = queue("team")
 FIRST, NEXT = WorkloadKey(kind_names.JOB, "first-uid"), WorkloadKey(kind_names.JOB, "next-uid")
@@ -227,14 +228,7 @@ def test_bare_pods_come_after_others_and_others_after_them() -> None:
     assert waits(known, key) == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("after", "message"),
-    [
-        ("job/next", "found job/next, its own name, expected other workloads"),
-        ("deployment/web", "found deployment/web, expected a kind whose objects wait in queues: "),
-        ("first", "found 'first', expected KIND/NAME"),
-    ],
-)
+@with_rows("after", "message")
 def test_what_cannot_be_meant_is_said_and_it_waits(after: str, message: str) -> None:
     known = world([TEAM, named("next", after)])
     assert ask(known) == [] or after.startswith("deployment")
@@ -301,15 +295,7 @@ def test_a_long_row_of_work_is_no_cycle() -> None:
     assert waits(known, row[0].key) == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("after", "code"),
-    [
-        ("job/first", "WaitsForDependency"),
-        ("job/gone", ""),
-        ("job/bad, job/gone", "DependencyFailed"),
-        ("a", "InvalidSpec"),
-    ],
-)
+@with_rows("after", "code")
 def test_a_trial_goes_by_the_objects_that_are_there(after: str, code: str) -> None:
     known, tried = world([TEAM, named("first"), failed(named("bad"))]), named("tried", after)
     obstacle = known.dependencies.obstacle_of_new(tried.key, tried)

@@ -18,6 +18,7 @@ from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
 from queues.resources import GPU
 from queues.workload import QueueName
+from tests.tables import with_rows
 
 A, B, C = QueueName("a"), QueueName("b"), QueueName("c")
 HOUR = 3600
@@ -27,41 +28,7 @@ def second(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp())
 
 
-@pytest.mark.parametrize(
-    ("zone", "moment", "begins", "ends", "day"),
-    [
-        ("UTC", "2026-12-31T23:59:59Z", "2026-12-01T00:00Z", "2027-01-01T00:00Z", "2027-01-01"),
-        (
-            "Europe/Berlin",
-            "2026-02-28T23:00:00Z",
-            "2026-03-01T00:00+01:00",
-            "2026-04-01T00:00+02:00",
-            "2026-04-01",
-        ),
-        (
-            "Europe/Berlin",
-            "2026-10-25T01:30:00Z",
-            "2026-10-01T00:00+02:00",
-            "2026-11-01T00:00+01:00",
-            "2026-11-01",
-        ),
-        (
-            "Pacific/Auckland",
-            "2026-09-30T11:00:00Z",
-            "2026-10-01T00:00+13:00",
-            "2026-11-01T00:00+13:00",
-            "2026-11-01",
-        ),
-        # The first hour of that October was there twice: the month begins with the first time.
-        (
-            "America/Havana",
-            "2026-11-01T04:30:00Z",
-            "2026-11-01T00:00-04:00",
-            "2026-12-01T00:00-05:00",
-            "2026-12-01",
-        ),
-    ],
-)
+@with_rows("zone", "moment", "begins", "ends", "day")
 def test_a_month_is_that_of_the_calendar_in_its_zone(
     zone: str, moment: str, begins: str, ends: str, day: str
 ) -> None:

@@ -19,6 +19,7 @@ from queues.api.api_resources import (
 from tests.fakes.fake_api_server import FakeApiServer, answers, refusal
 from tests.fakes.fake_reader import FakeReader
 from tests.fakes.plugin import Asking, Plugin
+from tests.tables import with_rows
 
 JOBSETS = ApiResource("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet")
 #: What ends the suspension of a Job.
@@ -139,30 +140,7 @@ async def test_of_a_name_of_several_all_are_listed_and_nothing_is_done(
     assert f"Say which: `kubectl muster {verb} vcjob/twice -n ml`." in err
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("suspend shell", "suspend is not for a pod: `kubectl muster hold pod/shell -n ml` keeps it from"),
-        ("resume podgroup/group", "`kubectl muster unhold podgroup/group -n ml` lets it be admitted again"),
-        ("cancel group", "cancel is not for a podgroup: its pods would stay: remove what makes them."),
-        ("cancel web", "'Deployment' is no kind of workload: its pods wait, `kubectl muster pending --pods` names"),
-        ("cancel deploy/web", "`kubectl delete deployment web -n ml` removes it"),
-        ("suspend deployments/web", "`kubectl scale deployment web -n ml --replicas=0` takes its pods away"),
-        ("resume cronjob/night", "`kubectl patch cronjob night -n ml -p "),
-        ("logs deployment/web", "`kubectl logs deployment/web -n ml --all-pods` shows its logs"),
-        ("hold deployment/web", "together as podgroup/podgroup-deployment-web."),
-        ("cancel set-0", "Nothing was changed: job/set-0 is a part of jobset/set, which would make it again"),
-        ("suspend set-0", "`kubectl muster suspend jobset/set -n ml` is about all of it"),
-        ("logs group", "logs is not for a podgroup: `kubectl get pods -n ml` lists pods"),
-        ("logs sweep -t worker", "job/sweep has no tasks: those are of Volcano Jobs."),
-        ("logs train -t workers", "vcjob/train has no task workers. It has: master, worker."),
-        ("hold vjob/train", "'vjob' is no kind of workload. Did you mean vcjob?"),
-        ("cancel service/x", "'service' is no kind of workload. Expected one of "),
-        ("cancel gone", "There is no workload gone in namespace ml.\n`kubectl muster jobs -n ml` lists"),
-        ("hold vcjob/gone", 'Looking for vcjob/gone: jobs "gone" not found'),
-        ("hold job/", "expected KIND/NAME or NAME"),
-    ],
-)  # fmt: skip
+@with_rows("line", "said")
 async def test_what_cannot_be_done_says_what_does_it(
     ask: Asking, server: Cluster, line: str, said: str
 ) -> None:
@@ -171,23 +149,7 @@ async def test_what_cannot_be_done_says_what_does_it(
     assert said in err
 
 
-@pytest.mark.parametrize(
-    ("line", "done", "wish"),
-    [
-        ("suspend sweep", "job/sweep is being suspended", "suspended"),
-        ("suspend jobset/set", "jobset/set is being suspended", "suspended"),
-        ("resume stopped", "job/stopped is being resumed", "false"),
-        ("hold jobs/sweep", "job/sweep is on hold; what runs of it goes on", "true"),
-        ("hold train", "vcjob/train is on hold; what runs of it goes on", "true"),
-        ("unhold pod/held", "pod/held is not on hold any more", "false"),
-        (
-            "unhold away",
-            "vcjob/away is not on hold any more; it is suspended still: "
-            "`kubectl muster resume vcjob/away -n ml` ends that",
-            "false",
-        ),
-    ],
-)
+@with_rows("line", "done", "wish")
 async def test_a_wish_is_an_annotation(ask: Asking, server: Cluster, line: str, done: str, wish: str) -> None:
     add_stopped(server)
     assert await ask(line) == (0, f"{done}\n", "")
@@ -214,20 +176,7 @@ async def test_a_wish_that_is_so_already_or_needs_another_verb_says_how_it_is(
     assert changes(server) == []
 
 
-@pytest.mark.parametrize(
-    ("metadata", "whole"),
-    [
-        ({"annotations": {"scheduling.k8s.io/group-name": "ring"}}, "podgroup/ring"),
-        (
-            {
-                "ownerReferences": [
-                    {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
-                ]
-            },
-            "job/train",
-        ),
-    ],
-)
+@with_rows("metadata", "whole")
 async def test_a_pod_that_waits_as_a_part_is_not_held_by_itself(
     ask: Asking, server: Cluster, metadata: dict[str, Any], whole: str
 ) -> None:

@@ -12,6 +12,7 @@ from queues.plugins.built_in import Spread
 from queues.resources import Resources
 from queues.workload import NodeFilter, NodeName, Requirement, Taint, Toleration
 from tests.builders.decided_work import a_node
+from tests.tables import with_rows
 
 NODES = [
     Node(name=NodeName("a"), allocatable=Resources({"cpu": 4000}), labels={"zone": "x", "cores": "8"}),
@@ -135,16 +136,7 @@ def placed(table: NodeTable, room: list[int], pods: int, **rest: Any) -> dict[st
     return dict(zip([table.layout.names[c] for c in found.columns], found.counts.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("room", "pods", "expected"),
-    [
-        ([8, 4, 8, 8], 3, {"r0-1": 3}),  # the tightest node that holds all, in the rack with least room
-        ([8, 4, 8, 2], 3, {"r1-0": 3}),  # … though a node of an emptier rack were tighter
-        ([8, 4, 8, 2], 9, {"r1-0": 8, "r1-1": 1}),  # no node: the tightest rack, few nodes in it
-        ([4, 4, 8, 2], 14, {"r0-0": 4, "r1-0": 8, "r1-1": 2}),  # no rack: few racks
-        ([4, 4, 8, 2], 19, None),
-    ],
-)
+@with_rows("room", "pods", "expected")
 def test_the_tightest_place_that_holds_all(
     room: list[int], pods: int, expected: dict[str, int] | None
 ) -> None:

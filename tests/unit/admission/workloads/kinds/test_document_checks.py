@@ -59,15 +59,7 @@ def test_without_a_queue_it_starts_at_once() -> None:
     assert note.startswith("note: JobSet team/train metadata.labels: found no queue, expected label muster")
 
 
-@pytest.mark.parametrize(
-    ("after", "finding"),
-    [
-        ("job/a, vcjob/b:any", ""),
-        ("job/a, job/a", "error: {}found job/a twice, expected each name once"),
-        ("deployment/a", "warning: {}found deployment/a, expected a kind whose objects wait in queues: "),
-        ("jobset/train", "warning: {}found jobset/train, its own name, expected other workloads"),
-    ],
-)
+@with_rows("after", "finding")
 def test_what_work_comes_after_is_read_on_every_kind(after: str, finding: str) -> None:
     text = (JOB_SET % (POD % 4)).replace("labels:", f'annotations: {{muster.dev/after: "{after}"}}, labels:')
     found = [each for each in told(text) if "muster.dev/after" in each]

@@ -34,6 +34,7 @@ from queues.quota.queue import Limits
 from queues.resources import GPU, MEMORY, Resources
 from tests.builders import facts
 from tests.builders.operator_jobs import SPECS
+from tests.tables import with_rows
 
 Document = dict[str, Any]
 POD: Document = {
@@ -234,23 +235,7 @@ def test_the_minimum_of_a_podgroup_without_pods_is_compared_with_its_queue() -> 
     assert found.message == f"spec.minMember: {told}"
 
 
-@pytest.mark.parametrize(
-    ("most", "annotations", "told"),
-    [
-        (
-            17,
-            {},
-            "36 nvidia.com/gpu asked, expected less: it never fits, queue team may use 34 of all flavors",
-        ),
-        (18, {}, ""),
-        (
-            18,
-            {"muster.dev/hold-min-resources": "10m"},
-            "36 nvidia.com/gpu of one flavor asked, expected less: it never fits, queue team may use 18 of it",
-        ),
-        (36, {"muster.dev/hold-min-resources": "10m"}, ""),
-    ],
-)
+@with_rows("most", "annotations", "told")
 def test_a_podgroup_without_pods_may_be_of_several_flavors_unless_its_quota_is_held(
     most: int, annotations: dict[str, str], told: str
 ) -> None:

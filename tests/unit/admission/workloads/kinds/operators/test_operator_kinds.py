@@ -103,15 +103,7 @@ def test_it_has_ended_when_its_status_says_so(kind: KindName, status: Document) 
     assert not fact(kind, status=other).finished
 
 
-@pytest.mark.parametrize(
-    ("told", "left"),
-    [
-        ({"Master": {"active": 1}, "Worker": {"succeeded": 2}}, {"master": 1, "worker": 1}),
-        ({"Worker": {"succeeded": 9}}, {"master": 1, "worker": 0}),
-        (["?"], {"master": 1, "worker": 3}),
-        ({"Other": {"succeeded": 1}}, {"master": 1, "worker": 3}),
-    ],
-)
+@with_rows("told", "left")
 def test_pods_that_succeeded_need_no_seat(told: Any, left: dict[str, int]) -> None:
     found = fact(KindName("pytorchjob"), status={"replicaStatuses": told})
     assert {pods.name: pods.count for pods in found.pod_sets} == left
@@ -161,15 +153,7 @@ def test_what_cannot_be_used_says_field_found_and_expected(
     assert fact(kind, spec).obstacle.message == message
 
 
-@pytest.mark.parametrize(
-    ("policy", "minimum", "of_sets"),
-    [
-        ({"minReplicas": 2, "maxReplicas": 8}, 3, {"master": 1, "worker": 2}),
-        ({"minReplicas": 4}, 5, {"master": 0, "worker": 0}),
-        ({"minReplicas": 9, "maxReplicas": 9}, 5, {"master": 0, "worker": 0}),
-        ({"maxReplicas": 8}, 5, {"master": 0, "worker": 0}),
-    ],
-)
+@with_rows("policy", "minimum", "of_sets")
 def test_an_elastic_job_starts_with_its_least_workers(
     policy: Document, minimum: int, of_sets: dict[str, int]
 ) -> None:
