@@ -26,8 +26,7 @@ from admission.history_keeper import HistoryKeeper
 from admission.kube.client.client import Client
 from admission.kube.job_starts.job_starter import JobStarter
 from admission.kube.job_starts.started_jobs import StartedJobs
-from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
-from admission.kube.node_recovery.recovery_loop import NodeRecovery
+from admission.kube.node_recovery import NodeRecovery, RecoveryJobs
 from admission.kube.provisioning import ProvisioningLoop
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers, VolumeInformers

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from admission.kube.client.client import Client
-from admission.kube.node_recovery.retry_pauses import RetryPauses
+from admission.kube.retry_pauses import RetryPauses
 from admission.provisioning.found_requests import (
     FoundRequest,
     found_request,
@@ -31,7 +31,7 @@ from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS
 from queues.api.names import PROVISIONING_FOR
 from queues.errors import ApiRefused, Conflict, Fenced, NotFound
 from queues.kind_names import KindName
-from queues.quota.queue import ProvisioningRules, Queue, path_upwards, provisioning_rules
+from queues.quota.queue import ProvisioningRules, path_upwards, provisioning_rules
 from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload, WorkloadKey
 
@@ -262,7 +262,7 @@ def asking_queues(world: World) -> dict[QueueName, ProvisioningRules]:
     """Queues for which nodes are asked."""
     if not any(each.queue.provisioning for each in world.queues.values()):
         return {}
-    found = ((name, provisioning_rules(name, _queue_of(world))) for name in world.queues)
+    found = ((name, provisioning_rules(name, world.queue_facts.queue_of)) for name in world.queues)
     return {name: rules for name, rules in found if rules is not None}
 
 
@@ -297,7 +297,7 @@ def _wish_of(
     rules = world.queue_facts.release_rules(workload.queue, world.node_inventory.tolerations)
     tolerations = [each for of_flavor in rules.tolerations.values() for each in of_flavor]
     if (pods := pod_wishes(workload, tolerations)) and _within_limits(world, workload):
-        _, *above = (each.name for each in path_upwards(workload.queue, _queue_of(world)))
+        _, *above = (each.name for each in path_upwards(workload.queue, world.queue_facts.queue_of))
         yield NodeWish(
             key=workload.key,
             ref=object_ref(workload.key, workload.namespace, workload.name),
@@ -307,16 +307,6 @@ def _wish_of(
             pods=pods,
             above=tuple(reversed(above)),
         )
-
-
-def _queue_of(world: World) -> Callable[[QueueName], Queue | None]:
-    """Queues by name, as ``path_upwards`` asks for them."""
-
-    def queue_of(name: QueueName) -> Queue | None:
-        found = world.queues.get(name)
-        return None if found is None else found.queue
-
-    return queue_of
 
 
 def _for_nodes(world: World, asking: Collection[QueueName]) -> Iterator[Workload]:
@@ -336,7 +326,7 @@ def _within_limits(world: World, workload: Workload) -> bool:
     asks = workload.asks()
     return all(
         asks.get(resource, 0) <= most
-        for queue in path_upwards(workload.queue, _queue_of(world))
+        for queue in path_upwards(workload.queue, world.queue_facts.queue_of)
         for resource, most in queue.limits.capability.items()
     )
 

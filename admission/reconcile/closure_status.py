@@ -13,10 +13,11 @@ from admission.world.world import World
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ObjectRef
 from queues.api.types.node_closures import MOST_NODES
 from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.quota.queue import path_upwards
 from queues.reason_codes import ReasonCode
 from queues.resources import show
 from queues.text_format import counted, rfc3339
-from queues.workload import NodeName, QueueName
+from queues.workload import NodeName
 
 #: Reasons in a status.
 TOO_FEW_NODES: Final = "TooFewNodes"
@@ -116,17 +117,10 @@ def _said_of_foreign_work(
 def _has_foreign_work(closure: NodeClosure, node: NodeName, world: World) -> bool:
     index = world.admission_index
     queues = {each.queue for key in index.seated_on(node) for each in index.of(key)}
-    return any(closure.queue not in _with_all_above(queue, world) for queue in queues)
-
-
-def _with_all_above(queue: QueueName, world: World) -> set[QueueName]:
-    seen: set[QueueName] = set()
-    name: QueueName | None = queue
-    while name is not None and name not in seen:
-        seen.add(name)
-        fact = world.queues.get(name)
-        name = None if fact is None else fact.queue.parent
-    return seen
+    paths = (
+        [queue, *(each.name for each in path_upwards(queue, world.queue_facts.queue_of))] for queue in queues
+    )
+    return any(closure.queue not in path for path in paths)
 
 
 def _said_of_drain(

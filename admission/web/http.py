@@ -26,6 +26,7 @@ from admission.web.reader import NotAllowed, NotLeading, PeriodTooLarge, TrialRe
 from queues.errors import ApiError, DatabaseError, MusterError
 from queues.read_api import bodies
 from queues.reason_codes import did_you_mean
+from queues.text_format import rfc3339
 
 _log = logging.getLogger(__name__)
 encode: Final = msgspec.json.Encoder().encode
@@ -123,6 +124,29 @@ def time_of(name: str, given: Mapping[str, str]) -> int | None:
     if not 0 <= seconds <= LATEST:
         raise BadQuery(f"{name} is {said[:80]!r}", expected=TIMES)
     return seconds
+
+
+def period_in(given: Mapping[str, str], ends: int | None = None) -> tuple[int, int | None]:
+    """The parameters ``from`` and ``to`` in seconds since the epoch; None: ``to`` is not given.
+
+    ``ends``: what counts in place of ``to``, None if that counts. Raises BadQuery.
+    """
+    begins, stated = time_of("from", given), time_of("to", given)
+    if begins is None:
+        raise BadQuery("from is missing", expected=TIMES)
+    ends = stated if ends is None else ends
+    if ends is not None and ends <= begins:
+        raise BadQuery(f"to is {rfc3339(ends)}", expected=f"a time after from, {rfc3339(begins)}")
+    return begins, ends
+
+
+def resource_in(given: Mapping[str, str]) -> str | None:
+    """The parameter ``resource``. None if it is not given. Raises BadQuery."""
+    resource = given.get("resource") or None
+    if resource is not None and not resource.isprintable():
+        expected = "the name of a resource, such as nvidia.com/gpu"
+        raise BadQuery(f"resource is {resource[:80]!r}", expected=expected)
+    return resource
 
 
 def flag(name: str, text: str | None) -> bool:

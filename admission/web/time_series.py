@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from admission.web.http import TIMES, BadQuery, time_of, whole_number
+from admission.web.http import BadQuery, period_in, resource_in, whole_number
 from admission.web.overview import path_upwards
 from admission.web.reader import Sight, UnknownName
 from queues.quota.queue import ROOT
@@ -57,24 +57,15 @@ class TimeSeriesRequest:
 
 def time_series_request(given: Mapping[str, str]) -> TimeSeriesRequest:
     """The parameters of a question as they came. Raises BadQuery."""
-    begins, ends = time_of("from", given), time_of("to", given)
-    if begins is None:
-        raise BadQuery("from is missing", expected=TIMES)
-    if ends is not None and ends <= begins:
-        raise BadQuery(f"to is {rfc3339(ends)}", expected=f"a time after from, {rfc3339(begins)}")
+    begins, ends = period_in(given)
     step = whole_number("step", given.get("step") or "3600", LONGEST_STEP)
     if step < 1:
         raise BadQuery(f"step is {step}", expected=f"seconds, from 1 to {LONGEST_STEP}")
-    resource = given.get("resource") or _GPU
-    if not resource.isprintable():
-        raise BadQuery(
-            f"resource is {resource[:80]!r}", expected="the name of a resource, such as nvidia.com/gpu"
-        )
     return TimeSeriesRequest(
         begins=begins,
         ends=ends,
         step=step,
-        resource=resource,
+        resource=resource_in(given) or _GPU,
         queue=given.get("queue") or ROOT,
         limit=whole_number("limit", given.get("limit") or str(USUAL_QUEUES), MOST_QUEUES),
     )

@@ -6,7 +6,15 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Meta
 
-from admission.web.http import LATEST, TIMES, BadQuery, place_in, text_of_place, time_of, whole_number
+from admission.web.http import (
+    LATEST,
+    BadQuery,
+    period_in,
+    place_in,
+    resource_in,
+    text_of_place,
+    whole_number,
+)
 from admission.web.overview import path_upwards
 from admission.web.reader import Sight, UnknownName
 from queues.quota.queue import ROOT
@@ -50,31 +58,20 @@ class UsageRequest(UsageQuestion):
 
 def usage_request(given: Mapping[str, str]) -> UsageRequest:
     """The parameters of a question as they came. Raises BadQuery."""
-    begins, ends = time_of("from", given), time_of("to", given)
-    if begins is None:
-        raise BadQuery("from is missing", expected=TIMES)
+    page = place_in(given.get("continue"), _Page)
+    begins, ends = period_in(given, ends=None if page is None else page.ends)
     by = _columns(given.get("by") or "queue")
-    after = None
-    if (page := place_in(given.get("continue"), _Page)) is not None:
-        ends, after = page
-        if len(after) != key_length(by):
-            raise BadQuery("continue is of another question", expected="what the page before gave")
-    if ends is not None and ends <= begins:
-        raise BadQuery(f"to is {rfc3339(ends)}", expected=f"a time after from, {rfc3339(begins)}")
-    resource = given.get("resource") or None
-    if resource is not None and not resource.isprintable():
-        raise BadQuery(
-            f"resource is {resource[:80]!r}", expected="the name of a resource, such as nvidia.com/gpu"
-        )
+    if page is not None and len(page.key) != key_length(by):
+        raise BadQuery("continue is of another question", expected="what the page before gave")
     limit = whole_number("limit", given.get("limit") or str(USUAL_PAGE), LARGEST_PAGE)
     return UsageRequest(
         begins=begins,
         ends=LATEST if ends is None else ends,
         by=by,
-        resource=resource,
+        resource=resource_in(given),
         queue=given.get("queue") or None,
         limit=limit,
-        after=after,
+        after=None if page is None else page.key,
     )
 
 

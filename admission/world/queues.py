@@ -24,7 +24,7 @@ from queues.quota.accounts import Account, charges
 from queues.quota.budgets import SpentBudget
 from queues.quota.decayed_usage import PastUse, Sums, UsageHolder, UsageRecorder, half_lives
 from queues.quota.loans import DeservedOverTime, LoansInForce, loans_in_force
-from queues.quota.queue import ROOT, Queue, ReleaseRules, release_rules, with_removed
+from queues.quota.queue import Queue, ReleaseRules, path_below_root, release_rules, with_removed
 from queues.quota.queue_policies import names_others
 from queues.quota.tree import QueueTree
 from queues.resources import NOTHING, Resources
@@ -175,11 +175,12 @@ class QueueFacts:
 
     def tenant_of(self, name: QueueName) -> QueueName:
         """The top-level queue above a queue, itself included."""
-        seen = {name}
-        while (queue := self._stated.get(name)) is not None and queue.parent not in (None, ROOT, *seen):
-            name = queue.parent  # type: ignore[assignment]
-            seen.add(name)
-        return name
+        return (path_below_root(name, self._stated.get) or [name])[-1]
+
+    def queue_of(self, name: QueueName) -> Queue | None:
+        """A queue as it counts now; None if there is none of that name."""
+        fact = self.queues.get(name)
+        return None if fact is None else fact.queue
 
     def _counted(self, name: QueueName) -> QueueFact:
         fact, queue = self.queues[name], self._loans.queues.get(name)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.kube.install.written_marks import without_directions, without_members
+from admission.kube.install.drain import without_directions, without_members
 from queues.api.types.workload_kind import Path
 from queues.kind_names import KindName
 from tests.builders.operator_jobs import SPECS, Document, fact

@@ -7,8 +7,7 @@ import msgspec
 
 from admission.decode.nodes import node_fact
 from admission.facts.changes import Change, FactKind
-from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
-from admission.kube.node_recovery.recovery_loop import NodeRecovery
+from admission.kube.node_recovery import NodeRecovery, RecoveryJobs
 from admission.wire import WireNode
 from admission.workloads.kinds.batch_job import WireJob
 from admission.world.world import World

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from admission.kube.node_recovery import recovery_loop
-from admission.kube.node_recovery.retry_pauses import RetryPauses
+from admission.kube import node_recovery as recovery_loop
+from admission.kube.retry_pauses import RetryPauses
 from admission.node_recovery.step import step
 from queues.api.api_resources import CRON_JOBS, JOBS, NODES
 from queues.errors import ApiRefused, Fenced

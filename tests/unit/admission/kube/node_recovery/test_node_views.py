@@ -7,8 +7,7 @@ import pytest
 
 from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodPhase
-from admission.kube.node_recovery.node_views import node_view
-from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
+from admission.kube.node_recovery import RecoveryJobs, node_view
 from admission.node_recovery.step import NodeView
 from queues.quota.queue import NodeRecoveryRules
 from queues.resources import Resources
