@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from admission.agent.health import assessment, problems
-from admission.agent.health.marks import Marks
+from admission.agent.health.assessment import Marks
 from admission.agent.remembered import AgentMemory
 from admission.agent.xids import XidClass
 from tests.laws.laws import device_health
-from tests.laws.planted.bug import Bug, is_broken_in
+from tests.laws.planted.bug import Bug, each_breaks_its_law
 from tests.laws.worlds.device_health import History, histories
 from tests.laws.worlds.settings import in_worlds
 
@@ -103,8 +103,4 @@ BUGS = (
         device_health.nothing_is_written_while_no_condition_changes),
 )  # fmt: skip
 
-
-@pytest.mark.parametrize("bug", BUGS, ids=str)
-def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    bug.plant(monkeypatch)
-    is_broken_in(histories, bug.law, first=bug.first)
+test_a_planted_bug_breaks_its_law = each_breaks_its_law(BUGS, histories)

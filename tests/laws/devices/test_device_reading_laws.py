@@ -32,7 +32,7 @@ from admission.agent.readings import (
     Telemetry,
 )
 from admission.agent.vendors import pci
-from admission.agent.vendors.nvidia.links import NvLinks
+from admission.agent.vendors.nvidia.device import NvLinks
 from admission.agent.vendors.nvidia.nvidia import Nvidia
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from queues.errors import MusterError

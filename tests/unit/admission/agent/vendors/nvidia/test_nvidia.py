@@ -1,15 +1,31 @@
 """A node's devices are read as they are, whatever comes, goes and fails."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pynvml  # noqa: TID251
 import pytest
 
-from admission.agent.readings import DeviceReading, RecoveryAction, RowRemapping
+from admission.agent.readings import (
+    DeviceEvent,
+    DeviceReading,
+    EventKind,
+    Fabric,
+    MigInstance,
+    RecoveryAction,
+    RowRemapping,
+)
 from admission.agent.vendors.nvidia.library import DriverReplaced
 from admission.agent.vendors.nvidia.nvidia import Nvidia
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
-from tests.fakes.nvml.fake_nvml import FakeNvml
+from tests.fakes.nvml.fake_nvml import (
+    DOUBLE_BIT_ECC,
+    GPU_UNAVAILABLE,
+    RECOVERY_ACTION,
+    XID,
+    FakeNvml,
+)
 
 GPU_IS_LOST, VERSION_MISMATCH, UNKNOWN = 15, 18, 999
 
@@ -257,3 +273,224 @@ def test_eight_devices_with_seven_instances_each_take_no_more_than_three_hundred
     before = node.calls
     nvidia.read()
     assert node.calls - before <= 300
+
+
+# ── fabric ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_device_of_a_domain_across_nodes_tells_cluster_and_clique(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device(nvlinks="switched", fabric_clique=7)
+    node.device(gpu).fabric_cluster[:] = [0xAB] * 16
+    cluster = "abababab-abab-abab-abab-abababababab"
+    assert nvidia.read().devices[0].fabric == Fabric(cluster=cluster, clique=7, complete=True)
+    node.set(gpu, fabric_state=2)
+    assert nvidia.read().devices[0].fabric == Fabric(cluster=cluster, clique=7, complete=False)
+
+
+def test_the_fabric_of_one_node_has_no_cluster(node: FakeNvml, nvidia: Nvidia) -> None:
+    node.add_device(nvlinks="switched")
+    node.add_device("T4")
+    assert [device.fabric for device in nvidia.read().devices] == [
+        Fabric(cluster="", clique=0, complete=True),
+        None,
+    ]
+
+
+# ── MIG instances ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def instances(nvidia: Nvidia) -> tuple[MigInstance, ...]:
+    return nvidia.read().devices[0].mig_instances
+
+
+def test_each_instance_is_told_with_its_profile(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    small, large = node.partition(gpu, "1g.10gb", "3g.40gb")
+    assert nvidia.read().devices[0].mig_enabled is True
+    assert instances(nvidia) == (
+        MigInstance(id=small, profile="1g.10gb", gpu_instance=7),
+        MigInstance(id=large, profile="3g.40gb", gpu_instance=8),
+    )
+
+
+def test_an_instance_that_does_not_say_what_it_is_is_left_out(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    node.partition(gpu, "1g.10gb")
+    nvidia.read()
+    node.fail("nvmlDeviceGetName", 3)
+    assert instances(nvidia) == ()
+
+
+def test_media_extensions_are_named_as_the_device_plugin_does(node: FakeNvml, nvidia: Nvidia) -> None:
+    gpu = node.add_device()
+    node.partition(gpu, "1g.10gb")
+    node.instances(gpu)[0].profile = b"1g.10gb+me"
+    assert [each.profile for each in instances(nvidia)] == ["1g.10gb.me"]
+
+
+# ── events ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def ready(nvidia: Nvidia) -> Callable[[], None]:
+    """Read once and register for events."""
+
+    def begin() -> None:
+        nvidia.read()
+        assert nvidia.wait(0) == ()
+
+    return begin
+
+
+def test_an_xid_is_told_with_its_device(node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]) -> None:
+    _, second = node.add_device(), node.add_device()
+    ready()
+    node.xid(second, 79)
+    assert nvidia.wait(5) == (DeviceEvent(kind=EventKind.XID, device=second, code=79),)
+    assert nvidia.wait(0) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (DOUBLE_BIT_ECC, EventKind.ECC_UNCORRECTED),
+        (GPU_UNAVAILABLE, EventKind.LOST),
+        (RECOVERY_ACTION, EventKind.RECOVERY_CHANGED),
+    ],
+)
+def test_other_events_have_their_kinds(
+    kind: int, told: EventKind, node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    gpu = node.add_device()
+    ready()
+    node.event(gpu, kind, 5)
+    assert nvidia.wait(5) == (DeviceEvent(kind=told, device=gpu, code=None),)
+
+
+def test_events_that_come_together_are_told_together(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    gpu = node.add_device()
+    ready()
+    for code in (48, 63, 94):
+        node.xid(gpu, code)
+    assert [event.code for event in nvidia.wait(5)] == [48, 63, 94]
+
+
+def test_only_what_a_device_supports_is_asked_for(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    old, none = node.add_device("T4", event_types=XID), node.add_device(event_types=0)
+    ready()
+    node.event(none, XID, 13)
+    node.xid(old, 48)
+    assert [(event.device, event.code) for event in nvidia.wait(5)] == [(old, 48)]
+
+
+def test_before_the_first_read_nothing_is_waited_for(node: FakeNvml, nvidia: Nvidia) -> None:
+    node.add_device()
+    assert nvidia.wait(60) == ()
+    assert node.calls == 0
+
+
+def test_a_device_that_is_plugged_in_is_heard(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    node.add_device()
+    ready()
+    second = node.add_device()
+    ready()
+    node.xid(second, 79)
+    assert nvidia.wait(5) == (DeviceEvent(kind=EventKind.XID, device=second, code=79),)
+
+
+def test_a_device_that_is_lost_is_told_once_and_others_are_heard_on(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    first, second = node.add_device(), node.add_device()
+    ready()
+    node.lose(first)
+    assert nvidia.wait(5) == (DeviceEvent(kind=EventKind.LOST, device=first),)
+    assert nvidia.wait(0.02) == ()
+    node.xid(second, 45)
+    assert [event.device for event in nvidia.wait(5)] == [second]
+
+
+def test_a_device_that_came_back_is_heard_again(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    gpu, _ = node.add_device(), node.add_device()
+    ready()
+    node.lose(gpu)
+    assert [event.kind for event in nvidia.wait(5)] == [EventKind.LOST]
+    nvidia.read()
+    assert nvidia.wait(0) == ()
+    node.bring_back(gpu)
+    nvidia.read()
+    assert nvidia.wait(0) == ()
+    node.xid(gpu, 13)
+    assert [(event.device, event.code) for event in nvidia.wait(5)] == [(gpu, 13)]
+
+
+def test_after_a_restart_of_the_driver_it_hears_again(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    gpu = node.add_device()
+    ready()
+    node.restart_driver()
+    assert nvidia.wait(60) == ()
+    ready()
+    node.xid(gpu, 48)
+    assert nvidia.wait(5) == (DeviceEvent(kind=EventKind.XID, device=gpu, code=48),)
+
+
+def test_a_set_of_a_session_that_is_over_is_left_alone(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    node.add_device()
+    ready()
+    nvidia.close()
+    nvidia.read()
+    assert nvidia.wait(0) == ()
+    assert node.misuses == 0
+
+
+def test_a_device_without_events_is_waited_for_without_them(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    node.add_device(event_types=0)
+    ready()
+    before = node.calls
+    assert nvidia.wait(0.02) == ()
+    assert node.calls == before
+
+
+def test_an_error_after_an_event_does_not_lose_the_event(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = node.add_device()
+    ready()
+    wait = pynvml.nvmlEventSetWait
+
+    def once(event_set: Any, milliseconds: int) -> Any:
+        if node.state.events_written > 1:
+            raise pynvml.NVMLError(999)
+        node.event(gpu, XID, 31)
+        return wait(event_set, milliseconds)
+
+    node.xid(gpu, 48)
+    monkeypatch.setattr(pynvml, "nvmlEventSetWait", once)
+    assert [event.code for event in nvidia.wait(5)] == [48]
+
+
+def test_after_an_error_of_the_wait_the_next_wait_goes_on(
+    node: FakeNvml, nvidia: Nvidia, ready: Callable[[], None]
+) -> None:
+    gpu = node.add_device()
+    ready()
+    node.fail("nvmlEventSetWait_v2", 999)
+    assert nvidia.wait(5) == ()
+    node.fail("nvmlEventSetWait_v2", 0)
+    assert nvidia.wait(0) == ()
+    node.xid(gpu, 48)
+    assert [event.code for event in nvidia.wait(5)] == [48]
