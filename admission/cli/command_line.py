@@ -223,3 +223,16 @@ def unknown_command(path: str, words: Sequence[str], known: Sequence[str]) -> st
         if (shown := _SHOWN_BY.get(group)) is not None:
             instead += f"; if {word} is a queue, {shown} {word} shows it"
     return f'muster has no command "{called}": {instead}' + ("" if instead.endswith("?") else ".")
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on the terminal whether to go on. ``yes``: the user said so already. Raises CommandFailed: not to."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandFailed(
+            found="Nothing was changed, as there is no terminal to ask at",
+            hint="Add --yes to go on.",
+        )
+    if not click.confirm(question, err=True):
+        raise CommandFailed(found="Nothing was changed")

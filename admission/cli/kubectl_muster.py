@@ -12,7 +12,7 @@ from admission.cli.options import route_before
 _PLACES: Final = {
     "See": "plugin.pending plugin.explain plugin.jobs plugin.queues plugin.nodes plugin.logs plugin.events plugin.who"
     " plugin.usage plugin.reservations plugin.page plugin.version",
-    "Submit": "plugin.run commands.check plugin.try_objects:try_",
+    "Submit": "plugin.run commands.documents:check plugin.try_objects:try_",
     "Change": "plugin.cancel plugin.hold:suspend plugin.hold:resume plugin.hold plugin.hold:unhold",
     "Administer": "plugin.quota plugin.queue plugin.reserve plugin.reserve:drain plugin.reserve:undrain",
 }

@@ -10,7 +10,7 @@ from admission.cli.command_line import CommandGroup, finish
 
 #: Where each command is, in the order of the help. Only the one that is called is imported.
 _PLACES: Final = {
-    "Install": "check convert crds install migrate kinds install:uninstall",
+    "Install": "documents:check documents:convert documents:crds install migrate kinds install:uninstall",
     "Processes in the cluster": "run agent page",
     "For maintainers": "ledger plugin snapshot replay",
 }

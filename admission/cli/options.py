@@ -261,7 +261,7 @@ def prices_of(text: str | None) -> dict[str, float]:
 
 def amounts(option: str, text: str | None) -> dict[str, str]:
     """Amounts of resources by whole name. Raises UsageError: not written as ``AMOUNTS``, or a resource twice."""
-    from admission.cli.resource_names import full_resource
+    from admission.cli.names import full_resource
 
     found: dict[str, str] = {}
     for part in (text or "").split(",") if text is not None else ():

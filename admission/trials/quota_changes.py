@@ -11,8 +11,17 @@ from typing import Any, Final
 from admission.engine.snapshot import Snapshot
 from admission.facts.cluster import QueueFact
 from queues.api.names import SCHEDULING_VOLCANO
-from queues.api.quota.quota_changes import ROOT_HAS_NO_LIMITS, Changes, limit_asked, with_whole_names
-from queues.api.quota.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
+from queues.api.quota.quota_document import (
+    LIMITS,
+    ROOT_HAS_NO_LIMITS,
+    Changes,
+    QuotaField,
+    limit_asked,
+    merged,
+    patch_for,
+    quota_of,
+    with_whole_names,
+)
 from queues.api.resource_names import NoSuchResource, usual_name
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.known import Known

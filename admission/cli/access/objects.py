@@ -170,11 +170,11 @@ def path_of(resource: ApiResource, namespace: str | None, name: str | None = Non
 
 
 def ask_for_action(
-    route: Route, action: str, resource: ApiResource, namespace: str, target: Document, message: str
+    route: Route, action: str, resource: ApiResource, namespace: str, target: Document
 ) -> None:
     """Create a Command for an object that there is. ``namespace``: that of the Command. Raises CommandFailed."""
     tried = f"{_ACTIONS[action]} {resource.kind.lower()} {target['metadata']['name']}"
-    command = _command(action, resource, target, message)
+    command = _command(action, resource, target)
     try:
         send(route, "POST", path_of(COMMANDS, namespace), command, tried=tried)
     except Refused as refused:
@@ -188,7 +188,7 @@ def ask_for_action(
         raise ObjectForbidden(status=_FORBIDDEN, tried=tried, found=found, hint=hint) from refused
 
 
-def _command(action: str, resource: ApiResource, target: Document, message: str) -> Document:
+def _command(action: str, resource: ApiResource, target: Document) -> Document:
     """A Command that goes with its target, as vcctl makes it."""
     name = target["metadata"]["name"]
     reference = {
@@ -205,7 +205,7 @@ def _command(action: str, resource: ApiResource, target: Document, message: str)
         "metadata": {"generateName": f"{name[:200]}-{action.lower()}-", **owned},
         "action": action,
         "target": reference,
-        "message": message,
+        "message": "asked for by kubectl muster",
     }
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, Refused, path_of, send
 from admission.cli.access.requests import Route, ask
 from admission.cli.command_line import CommandFailed
-from admission.cli.queue_names import NoSuchQueue, no_such_queue
+from admission.cli.names import NoSuchQueue, no_such_queue
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import CHANGE_REASON, CHANGED_BY
 from queues.api.quota.quota_document import Spec, parent_of

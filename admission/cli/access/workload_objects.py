@@ -14,7 +14,7 @@ import click
 from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, all_objects, listed, path_of, send
 from admission.cli.access.requests import Route, ask, pages
 from admission.cli.command_line import CommandFailed
-from admission.cli.kind_names import kind_named, shipped_kinds
+from admission.cli.names import kind_named, shipped_kinds
 from queues.api.api_resources import (
     DEPLOYMENTS,
     JOBS,

@@ -18,7 +18,6 @@ _GZIP: Final = b"\x1f\x8b"
 
 _DIFFERS: Final = 1
 _INVALID: Final = 2
-#: Instead of turns of past days.
 
 
 @click.command(short_help="Decide a saved turn again.")

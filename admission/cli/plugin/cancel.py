@@ -5,8 +5,7 @@ import click
 from admission.cli.access.objects import Refused, delete_this
 from admission.cli.access.requests import Route
 from admission.cli.access.workload_objects import find_workloads, labelled_workloads, workloads_of_user
-from admission.cli.command_line import complain
-from admission.cli.confirmation import confirm
+from admission.cli.command_line import complain, confirm
 from admission.cli.options import WORKLOAD, namespace, route
 from admission.cli.rendering.terminal import say
 

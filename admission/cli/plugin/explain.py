@@ -6,7 +6,7 @@ import click
 
 from admission.cli.access.requests import Route, ask
 from admission.cli.command_line import CommandFailed
-from admission.cli.kind_names import kind_named
+from admission.cli.names import kind_named
 from admission.cli.options import WORKLOAD, namespace, route
 from admission.cli.output import Output, output, told_age
 from admission.cli.rendering.explanation import workload_text

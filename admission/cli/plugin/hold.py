@@ -1,5 +1,7 @@
 """``kubectl muster hold``, ``unhold``, ``suspend`` and ``resume``: keep workloads from being admitted."""
 
+from typing import Final, NamedTuple
+
 import click
 
 from admission.cli.access.objects import ask_for_action, send
@@ -10,13 +12,29 @@ from admission.cli.rendering.terminal import say
 from queues.api.api_resources import POD_GROUPS, PODS, VOLCANO_JOBS
 from queues.api.names import HOLD
 
-#: What the annotation says, what is said of it, and how a Volcano Job is asked.
-_WISHES = {
-    "hold": ("true", "is on hold; what runs of it goes on", ""),
-    "unhold": ("false", "is not on hold any more", ""),
-    "suspend": ("suspended", "is being suspended", "AbortJob"),
-    "resume": ("false", "is being resumed", "ResumeJob"),
+
+class _Wish(NamedTuple):
+    """What a verb asks for."""
+
+    #: The state that it begins, or ends.
+    state: str
+    begins: bool
+    #: What the annotation says then.
+    annotation: str
+    #: What is said of it.
+    done: str
+    #: By which command a Volcano Job is asked; "": by the annotation.
+    action: str = ""
+
+
+_WISHES: Final = {
+    "hold": _Wish("on hold", True, "true", "is on hold; what runs of it goes on"),
+    "unhold": _Wish("on hold", False, "false", "is not on hold any more"),
+    "suspend": _Wish("suspended", True, "suspended", "is being suspended", "AbortJob"),
+    "resume": _Wish("suspended", False, "false", "is being resumed", "ResumeJob"),
 }
+#: The verb that ends each state.
+_ENDED_BY: Final = {"on hold": "unhold", "suspended": "resume"}
 _names = click.argument("names", metavar="[KIND/]NAME…", type=WORKLOAD, nargs=-1, required=True)
 
 
@@ -69,33 +87,35 @@ def _wish(route: Route, namespace: str | None, names: tuple[str, ...], verb: str
 
 
 def _wish_of(route: Route, namespace: str, workload: WorkloadObject, verb: str) -> int:
-    wish, done, action = _WISHES[verb]
-    held, suspended = _is_on_hold(workload), _is_suspended(workload)
-    word, is_so, other = ("on hold", held, suspended) if "hold" in verb else ("suspended", suspended, held)
-    begins = verb in ("hold", "suspend")
+    wish, states = _WISHES[verb], _states(workload)
+    is_so, other = wish.state in states, next((each for each in states if each != wish.state), None)
+    other_ends = f"`kubectl muster {_ENDED_BY[other]} {workload} -n {namespace}` ends that" if other else ""
     # The phase of a Volcano Job follows a command with a delay: it is asked in any case.
-    by_command = bool(action) and workload.kind.resource is VOLCANO_JOBS
-    other_word, ends_it = ("suspended", "resume") if word == "on hold" else ("on hold", "unhold")
-    other_ends = f"`kubectl muster {ends_it} {workload} -n {namespace}` ends that"
+    by_command = bool(wish.action) and workload.kind.resource is VOLCANO_JOBS
     if other and not is_so and verb != "suspend":
-        say(f"{workload} is {other_word}, not {word}; nothing was changed: {other_ends}")
+        say(f"{workload} is {other}, not {wish.state}; nothing was changed: {other_ends}")
         return 1
-    if is_so is begins and not by_command:
-        say(
-            f"{workload} is {'' if begins else 'not '}{word}{' already' if begins else ''}; nothing was changed"
-        )
+    if is_so is wish.begins and not by_command:
+        said = f"{wish.state} already" if is_so else f"not {wish.state}"
+        say(f"{workload} is {said}; nothing was changed")
         return 0
     if by_command:
-        ask_for_action(
-            route, action, VOLCANO_JOBS, namespace, workload.document, "asked for by kubectl muster"
-        )
+        ask_for_action(route, wish.action, VOLCANO_JOBS, namespace, workload.document)
     else:
-        body = {"metadata": {"annotations": {HOLD: wish}}}
+        body = {"metadata": {"annotations": {HOLD: wish.annotation}}}
         send(route, "PATCH", workload.path, body, tried=f"Change of {workload}")
-    if verb == "resume" and not suspended:
+    done = wish.done
+    if verb == "resume" and not is_so:
         done = "is not suspended; if it is being suspended, it is resumed"
-    say(f"{workload} {done}" + (f"; it is {other_word} still: {other_ends}" if other and not begins else ""))
+    still = f"; it is {other} still: {other_ends}" if other and not wish.begins else ""
+    say(f"{workload} {done}{still}")
     return 0
+
+
+def _states(workload: WorkloadObject) -> list[str]:
+    """The states that the object says it is in; a Volcano Job may be in both."""
+    said = (("on hold", _is_on_hold), ("suspended", _is_suspended))
+    return [state for state, is_so in said if is_so(workload)]
 
 
 def _is_on_hold(workload: WorkloadObject) -> bool:

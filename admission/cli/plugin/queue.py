@@ -1,6 +1,6 @@
 """``kubectl muster queue``: create, pause, hold, close and delete queues."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
 import click
@@ -16,8 +16,7 @@ from admission.cli.access.queue_objects import (
     read_queues,
 )
 from admission.cli.access.requests import Route
-from admission.cli.command_line import CommandGroup
-from admission.cli.confirmation import confirm
+from admission.cli.command_line import CommandGroup, confirm
 from admission.cli.options import AMOUNTS, QUEUE, amounts, cluster, dry_run
 from admission.cli.rendering.terminal import say
 from queues.api.api_resources import QUEUES, Document
@@ -25,6 +24,8 @@ from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 from queues.read_api.bodies import QueueBody
 
 _Action = Literal["CloseQueue", "OpenQueue"]
+_names = click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
+_reason = click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`.")
 
 
 @click.group(cls=CommandGroup, short_help="Create, pause, hold, close and delete queues.")
@@ -95,7 +96,7 @@ def create(
 
 
 @queue.command(short_help="Take no new workloads; what runs goes on.")
-@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
+@_names
 @cluster
 def close(names: tuple[str, ...], route: Route) -> None:
     """Have queues take no new workloads, nor those below them. What runs goes on; what waits stays."""
@@ -103,7 +104,7 @@ def close(names: tuple[str, ...], route: Route) -> None:
 
 
 @queue.command("open", short_help="Take workloads again.")
-@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
+@_names
 @cluster
 def open_(names: tuple[str, ...], route: Route) -> None:
     """Have queues take workloads again, and those below them that were not closed themselves."""
@@ -111,8 +112,8 @@ def open_(names: tuple[str, ...], route: Route) -> None:
 
 
 @queue.command(short_help="Admit nothing; what runs goes on, what comes waits.")
-@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
-@click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`.")
+@_names
+@_reason
 @cluster
 def pause(names: tuple[str, ...], reason: str | None, route: Route) -> None:
     """Stop admissions of queues and everything below them. What runs goes on; new workloads wait. root: all queues."""
@@ -129,21 +130,16 @@ def pause(names: tuple[str, ...], reason: str | None, route: Route) -> None:
 
 
 @queue.command(short_help="Admit again.")
-@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
-@click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`.")
+@_names
+@_reason
 @cluster
 def resume(names: tuple[str, ...], reason: str | None, route: Route) -> None:
     """Start admissions of queues again. Queues below that are paused themselves stay so."""
-    why = checked_reason(reason)
-    for name in names:
-        queue = read_queue(route, name)
-        if queue.paused:
-            change_queue(route, queue, {"policy": {"paused": False}}, reason=why)
-        _say_ended(route, queue, _PAUSED, was_so=queue.paused)
+    _end(route, names, _PAUSED, {"paused": False}, reason)
 
 
 @queue.command(short_help="Admit no new work; what was evicted is admitted again.")
-@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
+@_names
 @click.option("--reason", metavar="TEXT", required=True, help="Why, for those whose work waits.")
 @cluster
 def hold(names: tuple[str, ...], reason: str, route: Route) -> None:
@@ -160,21 +156,16 @@ def hold(names: tuple[str, ...], reason: str, route: Route) -> None:
 
 
 @queue.command(short_help="Admit new work again.")
-@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
-@click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`.")
+@_names
+@_reason
 @cluster
 def unhold(names: tuple[str, ...], reason: str | None, route: Route) -> None:
     """Have queues admit new work again. Queues below that are on hold themselves stay so."""
-    why = checked_reason(reason)
-    for name in names:
-        queue = read_queue(route, name)
-        if queue.held:
-            change_queue(route, queue, {"policy": {"hold": None}}, reason=why)
-        _say_ended(route, queue, _ON_HOLD, was_so=queue.held)
+    _end(route, names, _ON_HOLD, {"hold": None}, reason)
 
 
 @queue.command(short_help="Remove queues.")
-@click.argument("names", metavar="NAME…", type=QUEUE, nargs=-1, required=True)
+@_names
 @click.option("--yes", is_flag=True, help="Do not ask, whatever runs or waits in them.")
 @cluster
 def delete(names: tuple[str, ...], yes: bool, route: Route) -> None:
@@ -248,6 +239,17 @@ class _Stop(NamedTuple):
     command: str
 
 
+def _end(route: Route, names: Iterable[str], stop: _Stop, policy: Document, reason: str | None) -> None:
+    """Change the policy of queues that are so, and say what became of each. Raises CommandFailed."""
+    why = checked_reason(reason)
+    for name in names:
+        queue = read_queue(route, name)
+        was_so = stop.is_so(queue)
+        if was_so:
+            change_queue(route, queue, {"policy": policy}, reason=why)
+        _say_ended(route, queue, stop, was_so=was_so)
+
+
 def _say_ended(route: Route, queue: QueueObject, stop: _Stop, *, was_so: bool) -> None:
     """Say that a queue is not paused, on hold or closed any more, and which one above it still is."""
     above = next(filter(stop.is_so, queues_above(route, queue)), None)
@@ -284,7 +286,7 @@ def _ask_for_state(route: Route, action: _Action, names: tuple[str, ...]) -> Non
                 _say_ended(route, queue, _CLOSED, was_so=False)
             continue
         # Volcano's Commands for queues are in this namespace too.
-        ask_for_action(route, action, QUEUES, DEFAULT_QUEUE, queue.document, "asked for by kubectl muster")
+        ask_for_action(route, action, QUEUES, DEFAULT_QUEUE, queue.document)
         say(f"queue {name} is being {'closed' if closes else 'opened'}")
 
 

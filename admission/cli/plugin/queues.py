@@ -8,9 +8,9 @@ import click
 from msgspec import structs
 
 from admission.cli.access.requests import Route, ask
+from admission.cli.names import no_such_queue, shown_resource
 from admission.cli.options import QUEUE, route
 from admission.cli.output import Output, output
-from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.quota import unless_zero
 from admission.cli.rendering.terminal import (
     Cell,
@@ -24,7 +24,6 @@ from admission.cli.rendering.terminal import (
     say,
     short_resource,
 )
-from admission.cli.resource_names import shown_resource
 from queues.read_api.bodies import AccountBody, QueueBody, QueueList
 from queues.text_format import short_duration
 

@@ -10,9 +10,9 @@ from msgspec import structs
 
 from admission.cli.access.requests import Route, Unanswered, ask
 from admission.cli.command_line import CommandGroup
+from admission.cli.names import no_such_queue, shown_resource
 from admission.cli.options import QUEUE, route
 from admission.cli.output import Output, output
-from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.quota import (
     access_table,
     budgets_table,
@@ -23,7 +23,6 @@ from admission.cli.rendering.quota import (
     loans_table,
 )
 from admission.cli.rendering.terminal import moment, say
-from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
 from queues.read_api.bodies import QueueBody, QueueList, QueueVersionList
 

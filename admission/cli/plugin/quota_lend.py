@@ -16,14 +16,13 @@ from admission.cli.access.queue_objects import (
     read_queue,
 )
 from admission.cli.access.requests import Route
-from admission.cli.command_line import CommandFailed
-from admission.cli.confirmation import confirm
+from admission.cli.command_line import CommandFailed, confirm
+from admission.cli.names import full_resource
 from admission.cli.options import QUEUE, cluster
 from admission.cli.output import Output
 from admission.cli.plugin.comparison import effects_text, trial_of_write
 from admission.cli.plugin.quota_set import Writing, writing
 from admission.cli.rendering.terminal import columns_of, say
-from admission.cli.resource_names import full_resource
 from admission.cli.times import FutureTime, LastingTime
 from queues.api.quota.loans import Entry, entry_of, lasting, without
 from queues.api.resource_names import usual_name

@@ -16,14 +16,14 @@ from admission.cli.access.queue_objects import (
     read_queue,
 )
 from admission.cli.access.requests import Route, ask
-from admission.cli.confirmation import confirm
+from admission.cli.command_line import confirm
+from admission.cli.names import full_resource, names_are_usage
 from admission.cli.options import AMOUNTS, QUEUE, Command, changed_amounts, cluster
 from admission.cli.options import dry_run as dry_run_option
 from admission.cli.output import Output
 from admission.cli.plugin.comparison import effects_text, trial_of_write
 from admission.cli.rendering.quota import changes_table
 from admission.cli.rendering.terminal import Cell, columns_of, moment, say, stated_seconds
-from admission.cli.resource_names import full_resource, names_are_usage
 from admission.cli.times import LastingTime
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota.access_limits import (
@@ -36,13 +36,17 @@ from queues.api.quota.access_limits import (
     budget_of,
     field_of,
 )
-from queues.api.quota.quota_changes import (
+from queues.api.quota.quota_document import (
+    LIMITS,
     ROOT_HAS_NO_LIMITS,
     Changes,
+    QuotaField,
     limit_asked,
+    patch_for,
+    quota_of,
+    shown_amount,
     with_whole_names,
 )
-from queues.api.quota.quota_document import LIMITS, QuotaField, patch_for, quota_of, shown_amount
 from queues.errors import MusterError
 from queues.read_api.bodies import WorkloadList
 from queues.text_format import counted, listed, span

@@ -9,10 +9,9 @@ import click
 from admission.cli.access.objects import path_of, send_with_warnings
 from admission.cli.access.requests import Route
 from admission.cli.access.workload_objects import find_workloads
-from admission.cli.kind_names import kind_named
+from admission.cli.names import full_resource, kind_named
 from admission.cli.options import AMOUNTS, PRIORITY_CLASS, QUEUE, WORKLOAD, amounts, cluster, namespace
 from admission.cli.rendering.terminal import say, warn
-from admission.cli.resource_names import full_resource
 from admission.cli.times import LastingTime
 from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, ApiResource, Document
 from queues.api.names import AFTER, DEFAULT_QUEUE, GROUP_MIN_MEMBER, QUEUE_LABEL, RUN_TIME, VOLCANO_SCHEDULER

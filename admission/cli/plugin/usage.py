@@ -15,11 +15,11 @@ import click
 
 from admission.cli.access.requests import Route, ask, pages
 from admission.cli.command_line import CommandFailed
+from admission.cli.names import full_resource
 from admission.cli.options import of_queue, route
 from admission.cli.output import Output, output_with
 from admission.cli.rendering.quota import budgets_table
 from admission.cli.rendering.terminal import TableColumn, item_table, say, short_resource
-from admission.cli.resource_names import full_resource
 from admission.cli.times import EXPECTED, as_text, past_time
 from queues.api.resource_names import usual_name
 from queues.read_api.bodies import QueueList

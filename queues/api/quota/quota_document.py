@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota.loans import entries
+from queues.api.resource_names import resource_named
 from queues.errors import InvalidQuantity
 from queues.json_values import list_at, mapping_at, text_at
 from queues.read_api.bodies import FieldChangeBody
@@ -194,3 +195,41 @@ def shown_value(value: Any) -> str:
 
 def _cut(text: str | None) -> str | None:
     return text if text is None or len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
+
+
+# ── changes that are asked for ──────────────────────────────────────────────────────────────────────────────
+
+
+#: What a change makes of limits; None removes one.
+Changes = Mapping[QuotaField, str | None]
+#: Amounts that remove a limit.
+_REMOVED: Final = ("", "-")
+#: Why queue root is not changed.
+ROOT_HAS_NO_LIMITS: Final = (
+    "Queue root has what the usable nodes can allocate, and no quota to set. Set that of the queues below it."
+)
+
+
+def limit_asked(option: str, field: QuotaField, quantity: str) -> tuple[QuotaField, str | None]:
+    """A limit with its new amount, in its usual form; None if it is to be removed. Raises NoSuchResource.
+
+    The name of one that is to be removed is taken as it is: see ``with_whole_names``.
+    """
+    if quantity in _REMOVED:
+        return field, None
+    resource = resource_named(option, field.resource)
+    return field._replace(resource=resource), shown_amount(resource, quantity)
+
+
+def with_whole_names(spec: Spec, changes: Changes, option: str | None = None) -> Changes:
+    """The changes with short names written out; one that the queue states by that very name is removed by it.
+
+    ``option``: the option that has the names; None if it is the option of their limit. Raises NoSuchResource.
+    """
+    stated = quota_of(spec)
+    return {
+        field
+        if text is not None or field in stated
+        else field._replace(resource=resource_named(option or f"--{field.limit}", field.resource)): text
+        for field, text in changes.items()
+    }

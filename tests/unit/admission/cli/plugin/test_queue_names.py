@@ -1,6 +1,6 @@
 """A queue that there is not gets one answer from every command: which name was meant, or which there are."""
 
-from admission.cli.queue_names import queue_hint
+from admission.cli.names import queue_hint
 from tests.fakes.fake_api_server import answers
 from tests.fakes.plugin import Asking
 from tests.tables import with_rows

@@ -1,14 +1,84 @@
-"""Kinds as users type them, and what those mean whose objects do not wait themselves."""
+"""Names of resources, queues and kinds as people type them: what they mean, and which look alike."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from admission.cli.command_line import CommandFailed
 from queues.kind_names import BUILT_IN
+from queues.reason_codes import did_you_mean
+from queues.text_format import names_alike
 
 if TYPE_CHECKING:
     from admission.cli.access.object_forms import KindSpec
+
+
+def full_resource(option: str, name: str) -> str:
+    """The whole name of a resource: ``gpu`` is nvidia.com/gpu. Raises UsageError: no node can have it.
+
+    ``option``: where it was found.
+    """
+    from queues.api.resource_names import resource_named
+
+    with names_are_usage():
+        return resource_named(option, name)
+
+
+@contextmanager
+def names_are_usage() -> Iterator[None]:
+    """Raises UsageError for a resource that no node can have."""
+    from queues.api.resource_names import NoSuchResource
+
+    try:
+        yield
+    except NoSuchResource as error:
+        raise click.UsageError(str(error)) from error
+
+
+def shown_resource(option: str, name: str, there: Iterable[str]) -> str:
+    """The whole name of a resource to show. Raises UsageError: no node can have it.
+
+    ``there``: whole names of those there are. One of them may be named by what follows its ``/``: on a cluster whose
+    only GPUs are amd.com/gpu these are ``gpu``.
+    """
+    names = sorted(set(there))
+    alike = [each for each in names if each.rpartition("/")[2] == name]
+    if name in names or len(alike) == 1:
+        return name if name in names else alike[0]
+    return full_resource(option, name)
+
+
+# ── queues ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+#: Names that are shown, of all there are.
+_TOLD: Final = 10
+
+
+class NoSuchQueue(CommandFailed):
+    """{found}. {hint}"""
+
+
+def no_such_queue(name: str, known: Iterable[str]) -> NoSuchQueue:
+    """The error for a queue that there is not. ``known``: names that the user may see."""
+    return NoSuchQueue(found=f"There is no queue {name[:60]}", hint=queue_hint(name, known))
+
+
+def queue_hint(name: str, known: Iterable[str]) -> str:
+    """What a name may have meant, or else which queues there are."""
+    names = sorted(set(known))
+    if alike := did_you_mean(names_alike(name, names)):
+        return alike
+    if not names:
+        return "`kubectl muster queues` lists those that you may see."
+    more = f" and {len(names) - _TOLD} more: `kubectl muster queues`" if len(names) > _TOLD else ""
+    return f"You may see: {', '.join(names[:_TOLD])}{more}."
+
+
+# ── kinds ───────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 #: Other names that kubectl knows for kinds.
 _SHORT: Final = {
