@@ -79,12 +79,12 @@ class JobView:
     def counts(self, state: JobState) -> Counts:
         """Pods by phase. Pods of an older version count as terminating."""
         tasks: dict[str, Counter[str]] = {task.name: Counter() for task in self.spec.tasks}
-        replicas = {task.name: task.replicas for task in self.spec.tasks}
+        replicas, totals = {task.name: task.replicas for task in self.spec.tasks}, Counter[str]()
         for (task, index), phase in self._phases(state).items():
             # What has ended of a Job that was scaled down since does not stand for pods that are still wanted.
             if phase not in _ENDED or index < replicas.get(task, 0):
                 tasks.setdefault(task, Counter())[phase] += 1
-        totals = sum(tasks.values(), Counter[str]())
+                totals[phase] += 1
         return Counts(
             pending=totals["Pending"],
             running=totals["Running"],
