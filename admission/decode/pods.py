@@ -141,7 +141,10 @@ class RecentPods:
 
     def fact(self, pod: WirePod) -> PodFact:
         """What a pod says now."""
-        uid, digest = pod.metadata.uid, _digest_beside_progress(pod)
+        uid = pod.metadata.uid
+        if uid not in self._known and _phase(pod.status.phase) is not PodPhase.PENDING:
+            return self._read(pod)  # it changes seldom from now on, and there may be very many at once
+        digest = _digest_beside_progress(pod)
         before, fact = self._known.pop(uid, (b"", None))
         fact = self._read(pod) if fact is None or before != digest else replace(fact, **_progress_of(pod))
         self._known[uid] = (digest, fact)
