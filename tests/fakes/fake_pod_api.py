@@ -5,17 +5,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from queues.api.api_resources import PODS
-from queues.errors import Conflict
-from tests.fakes.fake_cluster import FakeCluster
-from tests.fakes.fake_objects import NAMESPACE, Document
+from tests.fakes.model_api_server import ModelApiServer
 
 
 @dataclass(slots=True)
-class FakePodApi:
-    """Stands in for ``admission.kube.client.client.Client``."""
+class FakePodApi(ModelApiServer):
+    """An API server at the end of a line on which nothing is ever under way."""
 
-    cluster: FakeCluster
     #: Raised once, by the next request of that method; a request that raises was not carried out …
     failures: dict[str, Exception] = field(default_factory=dict)
     #: … unless its answer was lost.
@@ -26,87 +22,38 @@ class FakePodApi:
     meanwhile: Callable[[], None] | None = None
 
     async def get(self, path: str, **query: str) -> bytes:
-        self._ask("GET")
-        if (selector := query.get("fieldSelector")) is not None:
-            named = selector.removeprefix("metadata.name=")
-            kind = path.rpartition("/")[2]
-            found = [
-                each for each in self.cluster.objects[kind].values() if each["metadata"]["name"] == named
-            ]
+        if (selector := query.get("fieldSelector")) is None:
+            return await ModelApiServer.get(self, path)
+        named, objects = (
+            selector.removeprefix("metadata.name="),
+            self.cluster.objects[path.rpartition("/")[2]],
+        )
+
+        def effect() -> bytes:
+            found = [each for each in objects.values() if each["metadata"]["name"] == named]
             return json.dumps({"items": found}).encode()
-        return json.dumps(self.cluster.named(*_named(path))).encode()
 
-    async def create(
-        self, path: str, body: bytes, *, brief: bool = False, check_lease: Callable[[], None] | None = None
-    ) -> bytes:
-        if path.endswith("/eviction"):
-            document = json.loads(body)
-            assert document["kind"] == "Eviction"
-            wanted = document["deleteOptions"]["preconditions"]
-            return await self.delete(
-                path.removesuffix("/eviction"),
-                uid=wanted["uid"],
-                resource_version=wanted.get("resourceVersion"),
-                check_lease=check_lease,
-            )
-        self._ask("POST", check_lease)
-        assert path == PODS.path(NAMESPACE)
-        self.cluster.create_pod(body)
-        self._lose("POST")
-        return b"{}"
+        return await self._send("GET", path, effect)
 
-    async def patch(
+    async def _send(
         self,
+        method: str,
         path: str,
-        body: Document | list[Document],
-        *,
-        kind: str = "merge",
-        brief: bool = False,
+        effect: Callable[[], bytes],
         check_lease: Callable[[], None] | None = None,
     ) -> bytes:
-        self._ask("PATCH", check_lease)
-        assert kind == ("json" if isinstance(body, list) else "merge")
-        self.cluster.patch(*_named(path), body)
-        self._lose("PATCH")
-        return b"{}"
-
-    async def delete(
-        self,
-        path: str,
-        *,
-        uid: str,
-        resource_version: str | None = None,
-        grace: int | None = None,
-        check_lease: Callable[[], None] | None = None,
-    ) -> bytes:
-        self._ask("DELETE", check_lease)
-        if (change := self.meanwhile) is not None:
-            self.meanwhile = None
-            change()
-        pod = self.cluster.named(*_named(path))
-        meta = pod["metadata"]
-        if meta["uid"] != uid or resource_version not in (None, meta["resourceVersion"]):
-            raise Conflict(method="DELETE", path=path, status=409, reason="precondition", code="Conflict")
-        self.cluster.delete_pod(uid, grace=grace)
-        self._lose("DELETE")
-        return json.dumps(pod).encode()
-
-    def _ask(self, method: str, check_lease: Callable[[], None] | None = None) -> None:
         if check_lease is not None:
             check_lease()
         self.requests.append(method)
         if (failure := self.failures.pop(method, None)) is not None:
             raise failure
-
-    def _lose(self, method: str) -> None:
+        if method == "DELETE" and (change := self.meanwhile) is not None:
+            self.meanwhile = None
+            change()
+        answer = effect()
         if (failure := self.lost.pop(method, None)) is not None:
             raise failure
-
-
-def _named(path: str) -> tuple[str, str]:
-    """Kind and name of an object's path."""
-    kind, name = path.split("/")[-2:]
-    return kind, name
+        return answer
 
 
 def done(step: Coroutine[Any, Any, Any]) -> Any:

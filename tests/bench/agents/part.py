@@ -33,12 +33,4 @@ async def _prepare(cluster: LocalCluster) -> None:
         documents = [NAMESPACES.document(AGENT_NAMESPACE), device_definition(), *agent_rbac()]
         for document in [*documents, *agent_policies(agent_identity(), AGENT_NAMESPACE)]:
             await admin.patch(path_of(document), document, kind="apply", field_manager="bench", force=True)
-
-        async def served() -> bool:
-            try:
-                await admin.get(DEVICES.path(), limit=1)
-            except NotFound:
-                return False
-            return True
-
-        await becomes(served)
+        await becomes(lambda: admin.get(DEVICES.path(), limit=1), despite=NotFound)

@@ -24,15 +24,7 @@ async def agents_cluster(door_cluster: LocalCluster) -> LocalCluster:
         documents = [namespace, device_definition(), *agent_rbac()]
         for document in [*documents, *agent_policies(agent_identity(), AGENT_NAMESPACE)]:
             await admin.patch(path_of(document), document, kind="apply", field_manager="test", force=True)
-
-        async def served() -> bool:
-            try:
-                await admin.get(DEVICES.path(), limit=1)
-            except NotFound:
-                return False
-            return True
-
-        await becomes(served)
+        await becomes(lambda: admin.get(DEVICES.path(), limit=1), despite=NotFound)
     await asyncio.to_thread(_policy_is_in_force, door_cluster)
     return door_cluster
 

@@ -9,7 +9,7 @@ import pytest
 from admission.kube.client.client import Client
 from admission.kube.client.eviction import evict
 from queues.errors import Conflict, EvictionRefused
-from tests.kube.support.cluster_objects import becomes, exists, pod
+from tests.kube.support.cluster_objects import becomes, gone, pod
 
 
 def allowed() -> None:
@@ -63,14 +63,11 @@ async def test_a_pod_is_evicted_as_soon_as_its_budget_allows_it(
     await api.patch(budgets, {"spec": {"minAvailable": 0}})
 
     async def goes() -> bool:
-        try:
-            await evict(api, path, uid=uid, check_lease=allowed)
-        except EvictionRefused:
-            return False  # the disruption controller has not looked at it yet
+        await evict(api, path, uid=uid, check_lease=allowed)
         return True
 
-    await becomes(goes)
-    await becomes(lambda: _gone(api, path))
+    await becomes(goes, despite=EvictionRefused)  # until the disruption controller has looked at it
+    await becomes(lambda: gone(api, path))
 
 
 async def test_a_pod_under_several_budgets_is_deleted(api: Client, nodes: list[str], namespace: str) -> None:
@@ -79,8 +76,4 @@ async def test_a_pod_under_several_budgets_is_deleted(api: Client, nodes: list[s
     with pytest.raises(Conflict):
         await evict(api, path_of(namespace, "train-0"), uid="of another pod", check_lease=allowed)
     await evict(api, path_of(namespace, "train-0"), uid=uid, check_lease=allowed)
-    await becomes(lambda: _gone(api, path_of(namespace, "train-0")))
-
-
-async def _gone(api: Client, path: str) -> bool:
-    return not await exists(api, path)
+    await becomes(lambda: gone(api, path_of(namespace, "train-0")))

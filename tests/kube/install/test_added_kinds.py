@@ -40,9 +40,9 @@ from queues.api.types.workload_kind import WorkloadKindDocument
 from queues.errors import ApiError, ApiRefused
 from tests.builders.added_kinds import WIDGET, definition, widget
 from tests.builders.valid_documents import changed
-from tests.kube.support.cluster_objects import becomes, exists
-from tests.kube.support.installation import INSTALLATION, gone, installed, of_muster, removed
-from tests.waiting import in_background
+from tests.kube.support.cluster_objects import becomes, exists, gone
+from tests.kube.support.installation import INSTALLATION, installed, of_muster, removed
+from tests.waiting import eventually, in_background
 
 LEADER = "the-leader"
 WIDGETS = ApiResource("example.com/v1", "widgets", "Widget")
@@ -128,10 +128,7 @@ async def says(client: Client, reason: str) -> None:
 
 async def suspends(client: Client) -> bool:
     """Whether a widget in a queue would be suspended."""
-    try:
-        made = msgspec.json.decode(await client.create(PATH, widget("probe", "default"), dry_run=True))
-    except ApiError:
-        return False
+    made = msgspec.json.decode(await client.create(PATH, widget("probe", "default"), dry_run=True))
     return made["spec"].get("suspend") is True
 
 
@@ -155,7 +152,7 @@ async def test_a_kind_is_added_guarded_changed_and_removed(site: Client, leader:
     lines = await add(site)
     assert "  patch widgets/status.example.com: why it waits" in lines
     assert leader.names == ["widget"]
-    await becomes(lambda: suspends(site))
+    await becomes(lambda: suspends(site), despite=ApiError)
     [listed] = [each for each in await listed_kinds(site) if not each.is_built_in]
     assert (listed.name, listed.reason) == ("widget", "InUse")
 
@@ -180,21 +177,17 @@ async def test_a_kind_is_added_guarded_changed_and_removed(site: Client, leader:
     lines = await remove(site)
     assert lines[-1] == "1 object of the kind stay suspended. To start one, set spec.suspend to false."
     assert await made_for_it(site) == set()
-    await becomes(lambda: _is(leader, []))
+    await eventually(lambda: leader.names == [], "the end of its use")
     with pytest.raises(UnknownKind):
         await remove(site)
     await site.delete(f"{PATH}/waits")
-
-
-async def _is(leader: Leader, names: list[str]) -> bool:
-    return leader.names == names
 
 
 async def test_a_kind_whose_objects_hold_seats_stays_until_they_have_ended(
     site: Client, leader: Leader, muster: Client
 ) -> None:
     await add(site)
-    await becomes(lambda: suspends(site))
+    await becomes(lambda: suspends(site), despite=ApiError)
     await site.create(PATH, widget("runs", "default"))
     await muster.patch(
         f"{PATH}/runs", [{"op": "replace", "path": "/spec/suspend", "value": False}], kind="json"
@@ -207,7 +200,7 @@ async def test_a_kind_whose_objects_hold_seats_stays_until_they_have_ended(
     # A drain is called back by the same document.
     draining = asyncio.ensure_future(remove(site, drain=True))
     await says(site, "Leaving")
-    await becomes(lambda: _leaves(leader))
+    await eventually(lambda: "widget" in leader.used.leaving, "its leave")
     draining.cancel()
     assert "workloadkind/widget called back" in await add(site)
     assert not leader.used.leaving
@@ -218,7 +211,7 @@ async def test_a_kind_whose_objects_hold_seats_stays_until_they_have_ended(
     await says(site, "Leaving")
     with pytest.raises(KindLeaves, match="is being deleted, which cannot be called back"):
         await add(site)
-    await becomes(lambda: _leaves(leader))
+    await eventually(lambda: "widget" in leader.used.leaving, "its leave")
     assert leader.names == ["widget"]
     removing = asyncio.ensure_future(remove(site, drain=True))
 
@@ -230,7 +223,7 @@ async def test_a_kind_whose_objects_hold_seats_stays_until_they_have_ended(
     await site.patch(f"{PATH}/runs/status", {"status": {"phase": "Done"}})
     leader.holding = 0
     assert "workloadkind/widget deleted" in await removing
-    await becomes(lambda: _is(leader, []))
+    await eventually(lambda: leader.names == [], "the end of its use")
     await site.delete(f"{PATH}/runs")
 
 
@@ -238,14 +231,14 @@ async def test_a_kind_that_was_deleted_past_the_command_suspends_nothing_and_wha
     site: Client, leader: Leader
 ) -> None:
     await add(site)
-    await becomes(lambda: suspends(site))
+    await becomes(lambda: suspends(site), despite=ApiError)
     await site.create(PATH, widget("waits", "default"))
     await site.delete(KIND)
-    await becomes(lambda: _is(leader, []))
+    await eventually(lambda: leader.names == [], "the end of its use")
     await becomes(lambda: _not(suspends(site)))
     # What waits is its owner's to start.
     resumed = {"spec": {"suspend": False}, "metadata": {"labels": {"muster.dev/queue-name": None}}}
-    await becomes(lambda: _done(site.patch(f"{PATH}/waits", resumed)))
+    await becomes(lambda: site.patch(f"{PATH}/waits", resumed), despite=ApiRefused)
     found = msgspec.json.decode(await site.get(f"{PATH}/waits"))
     assert found["spec"]["suspend"] is False
     [left] = [each for each in await listed_kinds(site) if not each.is_built_in]
@@ -260,14 +253,6 @@ async def _not(asked: Awaitable[bool]) -> bool:
     return not await asked
 
 
-async def _done(asked: Awaitable[Any]) -> bool:
-    try:
-        await asked
-    except ApiRefused:
-        return False
-    return True
-
-
 async def test_a_kind_whose_definition_is_gone_says_so_and_is_removed(
     site: Client, leader: Leader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,10 +264,6 @@ async def test_a_kind_whose_definition_is_gone_says_so_and_is_removed(
     await remove(site)
     assert await made_for_it(site) == set()
     await becomes(lambda: gone(site, CRDS.path(name="widgets.example.com")))
-
-
-async def _leaves(leader: Leader) -> bool:
-    return "widget" in leader.used.leaving
 
 
 async def test_a_kind_without_its_rights_and_policies_says_so_until_they_are_there(
@@ -306,7 +287,7 @@ async def test_a_kind_without_its_rights_and_policies_says_so_until_they_are_the
     await site.patch(KIND, {"metadata": {"labels": {"seen": "again"}}})
     await says(site, "RightsMissing")
     assert "Muster's right to get widgets.example.com" in (await condition(site))["message"]
-    await becomes(lambda: _is(leader, []))
+    await eventually(lambda: leader.names == [], "the end of its use")
     await add(site)
     # Policies that were made of another spec are none of this one.
     await site.patch(
@@ -315,7 +296,7 @@ async def test_a_kind_without_its_rights_and_policies_says_so_until_they_are_the
     )
     await site.patch(KIND, {"metadata": {"labels": {"seen": "once-more"}}})
     await says(site, "RightsMissing")
-    await becomes(lambda: _is(leader, []))
+    await eventually(lambda: leader.names == [], "the end of its use")
     await remove(site)
 
 

@@ -11,7 +11,7 @@ from admission.kube.install.uninstall import Removal, uninstall
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import CRDS, QUEUES, RESOURCE_QUOTAS
 from tests.builders.operator_resources import JOB_SETS
-from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
+from tests.kube.support.cluster_objects import batch_job, becomes, exists, gone, pod
 from tests.kube.support.guarded_namespace import MUSTER
 from tests.kube.support.installation import (
     HOME,
@@ -19,7 +19,6 @@ from tests.kube.support.installation import (
     PODS,
     QUEUED,
     a_queue,
-    gone,
     installed,
     of_muster,
     once_installed,
@@ -101,11 +100,7 @@ async def test_uninstalling_resumes_objects_of_other_projects_kinds(admin: Clien
     await admin.create(CRDS.path(), CRDS.document(name, spec=definition) | {"metadata": {"name": name}})
     path = JOB_SETS.path("default")
     waits, own = ({"name": "waits", "labels": QUEUED}, {"name": "own"})
-
-    async def served() -> bool:
-        return await exists(admin, path)
-
-    await becomes(served)
+    await becomes(lambda: exists(admin, path))
     for metadata in (waits, own):
         document = {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, "metadata": metadata}
         await admin.create(path, {**document, "spec": {"suspend": True}})

@@ -24,6 +24,7 @@ from queues.api.api_resources import (
     ApiResource,
 )
 from queues.errors import Fenced
+from tests import waiting
 from tests.builders.volcano_jobs import document
 from tests.kube.support.posted_volcano_jobs import eventually
 
@@ -248,12 +249,8 @@ async def test_a_flow_starts_when_the_pods_of_its_target_answer(
         await api.create(PODS.path(namespace), {"apiVersion": "v1", "kind": "Pod", **pod})
         running = {"status": {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}}
         await api.patch(f"{PODS.path(namespace, 'web-back-server-0')}/status", running, kind="strategic")
-        await eventually(lambda: _is(asked >= 2))
+        await waiting.eventually(lambda: asked >= 2, "a second look")
         assert await names(api, namespace) == ["web-back"]
         is_ready = True
         await eventually(lambda: has_jobs(api, namespace, "web-back", "web-front"))
     await runner.cleanup()
-
-
-async def _is(holds: bool) -> bool:
-    return holds

@@ -42,18 +42,15 @@ class Running:
     async def change(self, **spec: Any) -> None:
         await self._api.patch(JOBS.path(self._namespace, "train"), {"spec": spec})
 
-    async def pods(self) -> list[Document]:
-        found = msgspec.json.decode(await self._api.get(PODS.path(self._namespace)))["items"]
-        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
-
     async def has(self, count: int) -> list[Document]:
-        """Until it has so many pods."""
+        """Its pods, once there are so many."""
 
-        async def holds() -> bool:
-            return len(await self.pods()) == count
+        async def pods() -> list[Document]:
+            found = msgspec.json.decode(await self._api.get(PODS.path(self._namespace)))["items"]
+            left = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+            return left if len(left) == count else []
 
-        await becomes(holds)
-        return await self.pods()
+        return await becomes(pods)
 
 
 @pytest.fixture
@@ -92,8 +89,4 @@ async def test_only_an_indexed_job_gets_more_completions(job: Running) -> None:
     with pytest.raises(ApiRefused, match="field is immutable"):
         await job.change(completions=2)
     await job.change(parallelism=2)
-
-    async def seen() -> bool:
-        return len(await job.pods()) == 1
-
-    await becomes(seen)
+    await job.has(1)

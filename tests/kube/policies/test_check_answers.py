@@ -44,11 +44,9 @@ async def asked(guarded: GuardedNamespace) -> GuardedNamespace:
             await admin.create(path, request("probe"), dry_run=True)
         except ApiRefused:
             return True
-        except ApiError:
-            return False
         return False
 
-    await becomes(refuses)
+    await becomes(refuses, despite=ApiError)
     await muster.create(path, request("a"))
     return guarded
 

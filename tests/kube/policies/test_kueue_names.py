@@ -248,12 +248,9 @@ async def test_a_pod_gets_the_class_of_its_label_and_preempts_nobody(
         return msgspec.json.decode(await alice.create(path, document, dry_run=True))["spec"]
 
     async def has_class() -> bool:  # the API server notices the classes after a moment
-        try:
-            return bool((await spec()).get("priorityClassName") == high)
-        except ApiError:
-            return False
+        return bool((await spec()).get("priorityClassName") == high)
 
-    await becomes(has_class)
+    await becomes(has_class, despite=ApiError)
     made = await spec()
     assert (made["priorityClassName"], made["priority"], made["preemptionPolicy"]) == (high, 1000, "Never")
 

@@ -1,6 +1,7 @@
 """Objects of other projects, evaluated by a real API server: who resumes them, and what their templates say."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -83,14 +84,10 @@ async def served(guarded_cluster: LocalCluster) -> None:
                 "metadata": {"name": "probe", "labels": QUEUED},
                 "spec": {"shutdownAfterJobFinishes": True},
             }
-            try:
-                made = await client.create(kind.path("default"), probe, dry_run=True)
-            except ApiError:
-                return False
-            return b'"suspend":true' in made
+            return b'"suspend":true' in await client.create(kind.path("default"), probe, dry_run=True)
 
         for kind in KINDS:
-            await becomes(lambda kind=kind: waits(kind))
+            await becomes(partial(waits, kind), despite=ApiError)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -104,16 +105,12 @@ async def served(guarded_cluster: LocalCluster) -> None:
 
         async def is_served(resource: ApiResource) -> bool:
             spec = SPECS.get(resource.kind, ({"shutdownAfterJobFinishes": True},))[0]
-            try:
-                made = await client.create(
-                    resource.path("default"), document(resource.kind, spec, "probe"), dry_run=True
-                )
-            except ApiError:
-                return False
+            probe = document(resource.kind, spec, "probe")
+            made = await client.create(resource.path("default"), probe, dry_run=True)
             return made.count(b"team-a") > 1  # once as it was written
 
         for kind in PLAYED:
-            await becomes(lambda kind=kind: is_served(RESOURCES[kind]))
+            await becomes(partial(is_served, RESOURCES[kind]), despite=ApiError)
 
 
 @pytest_asyncio.fixture

@@ -28,7 +28,7 @@ from queues.api.api_resources import (
     Document,
 )
 from queues.errors import ApiError, ApiRefused
-from tests.kube.support.cluster_objects import becomes, exists
+from tests.kube.support.cluster_objects import becomes, exists, gone
 from tests.kube.support.editors import EDITOR, EditedNamespace, edited_namespaces
 from tests.kube.support.evasion_attempts import (
     ANNOTATED,
@@ -112,14 +112,8 @@ async def test_pods_of_every_other_owner_wait(
 ) -> None:
     place = namespaces[where]
     await place.create(kind, {**owner(kind), "metadata": {"name": kind.plural}})
-    found: list[Any] = []
-
-    async def there() -> bool:
-        found[:] = await place.read(PODS, labelSelector=f"app={kind.plural}")
-        return bool(found)
-
-    await becomes(there)
-    assert _waits({"kind": "Pod", **found[0]})
+    pods = await becomes(lambda: place.read(PODS, labelSelector=f"app={kind.plural}"))
+    assert _waits({"kind": "Pod", **pods[0]})
 
 
 async def test_pods_of_a_daemon_set_wait_too(
@@ -294,19 +288,12 @@ async def _pod_made(place: EditedNamespace, by: str, asked: dict[str, Any]) -> s
         return await _released(place, bare(**asked))
     made = await place.create(JOBS, named(job(**asked)))
     await place.change(JOBS, made["metadata"]["name"], DIRECTED, by=place.muster)
-    return str((await _pods_of(place, made))[0]["metadata"]["name"])
+    return str((await _pods_of(place, made["metadata"]["name"]))[0]["metadata"]["name"])
 
 
-async def _pods_of(place: EditedNamespace, made: Document) -> list[Any]:
+async def _pods_of(place: EditedNamespace, job_name: str) -> list[Any]:
     """The pods of a Job, once there are any."""
-    found: list[Any] = []
-
-    async def there() -> bool:
-        found[:] = await place.read(PODS, labelSelector=f"job-name={made['metadata']['name']}")
-        return bool(found)
-
-    await becomes(there)
-    return found
+    return await becomes(lambda: place.read(PODS, labelSelector=f"job-name={job_name}"))
 
 
 async def test_nobody_resizes_a_pod_in_a_queue_in_place(
@@ -339,7 +326,7 @@ async def members(namespaces: dict[str, EditedNamespace]) -> dict[str, tuple[Edi
     place = namespaces[GATED]
     made = await place.create(JOBS, named(job()))
     await place.change(JOBS, made["metadata"]["name"], DIRECTED, by=place.muster)
-    pods = {"Job": (await _pods_of(place, made))[0]["metadata"]["name"]}
+    pods = {"Job": (await _pods_of(place, made["metadata"]["name"]))[0]["metadata"]["name"]}
     made = await place.create(VOLCANO_JOBS, named(volcano_job()))
     pods["Volcano Job"] = f"{made['metadata']['name']}-main-0"
     await place.create(PODS, member_of(made), by=place.muster)
@@ -380,13 +367,9 @@ async def test_a_job_may_be_deleted_without_its_pods(namespaces: dict[str, Edite
         made = await place.create(JOBS, named(job()))
         path = JOBS.path(place.name, made["metadata"]["name"])
         await place.change(JOBS, made["metadata"]["name"], DIRECTED, by=place.muster)
-        (pod,) = await _pods_of(place, made)
-
-        async def gone() -> bool:
-            return not await exists(place.editor, path)
-
+        (pod,) = await _pods_of(place, made["metadata"]["name"])
         await place.editor.delete(path, propagation="Orphan")
-        await becomes(gone)
+        await becomes(lambda: gone(place.editor, path))
         left = await place.read(PODS, fieldSelector=f"metadata.name={pod['metadata']['name']}")
         return len(left) == 1 and "ownerReferences" not in left[0]["metadata"]
 
@@ -414,14 +397,7 @@ async def test_an_administrator_starts_in_musters_name_what_waits_while_muster_i
         await asyncio.to_thread(subprocess.run, [*kubectl, *in_its_name, what, "-p", patch], check=True)
     started = [each for each in await place.read(PODS) if each["metadata"]["name"] == pod]
     assert [each["spec"].get("schedulingGates") for each in started] == [None]
-    found: list[Any] = []
-
-    async def there() -> bool:
-        found[:] = await place.read(PODS, labelSelector=f"job-name={of_job}")
-        return bool(found)
-
-    await becomes(there)
-    assert "schedulingGates" not in found[0]["spec"]
+    assert "schedulingGates" not in (await _pods_of(place, of_job))[0]["spec"]
 
 
 def patches_on_the_page() -> list[str]:

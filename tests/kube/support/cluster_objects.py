@@ -2,11 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from admission.kube.client.client import Client
-from queues.errors import NotFound
+from queues.errors import ApiError, NotFound
 from tests.waiting import LIMIT, growing_pauses
+
+_T = TypeVar("_T")
+#: Errors of the API server.
+Refusals = type[ApiError] | tuple[type[ApiError], ...]
 
 
 def pod(
@@ -70,9 +75,17 @@ async def exists(client: Client, path: str) -> bool:
     return True
 
 
-async def becomes(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Return as soon as ``holds`` does; TimeoutError after the limit."""
+async def gone(client: Client, path: str) -> bool:
+    return not await exists(client, path)
+
+
+async def becomes(look: Callable[[], Awaitable[_T]], *, despite: Refusals = ()) -> _T:
+    """The first answer of ``look`` that is true; TimeoutError after the limit. ``despite``: what the API server may say
+    until then."""
     pauses = growing_pauses(0.03, 0.15)
     async with asyncio.timeout(LIMIT):
-        while not await holds():  # noqa: ASYNC110 - an API server is no Event
+        while True:
+            with suppress(despite):
+                if found := await look():
+                    return found
             await asyncio.sleep(next(pauses))

@@ -95,10 +95,6 @@ async def of_muster(client: Client) -> dict[str, Any]:
     return found
 
 
-async def gone(client: Client, path: str) -> bool:
-    return not await exists(client, path)
-
-
 def a_queue(name: str) -> dict[str, Any]:
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",

@@ -28,6 +28,7 @@ from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from tests import waiting
 from tests.builders.volcano_jobs import document, read_job
+from tests.kube.support.cluster_objects import becomes
 
 Document = dict[str, Any]
 
@@ -111,16 +112,8 @@ async def named(api: Client, namespace: str, what: str, name: str, group: str = 
 
 
 async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
-    """The first answer that is true."""
-    async with asyncio.timeout(waiting.LIMIT):
-        while True:
-            try:
-                found = await look()
-            except (NotFound, Conflict):
-                found = None
-            if found:
-                return found
-            await asyncio.sleep(0.05)
+    """The first answer that is true, of objects that come, change and go."""
+    return await becomes(look, despite=(NotFound, Conflict))
 
 
 #: A world in which every seat is held and no pod is shown: the work of these tests is made by hand.

@@ -182,14 +182,12 @@ async def place(running: Running, door_cluster: LocalCluster) -> AsyncIterator[t
     async def waits(kind: ApiResource) -> bool:
         probe = {"metadata": {"name": "probe"}, "spec": {"shutdownAfterJobFinishes": True}}
         kinds = {"apiVersion": kind.api_version, "kind": kind.kind}
-        try:
-            made = await running.user.create(kind.path(PLACE), {**kinds, **probe}, dry_run=True)
-        except ApiError:
-            return False
-        return b'"suspend":true' in made
+        return b'"suspend":true' in await running.user.create(
+            kind.path(PLACE), {**kinds, **probe}, dry_run=True
+        )
 
     for kind in OPERATORS:
-        await becomes(partial(waits, kind))
+        await becomes(partial(waits, kind), despite=ApiError)
     async with await Client.connect(door_cluster.kubeconfig_for(MUSTER, ("system:masters",))) as muster:
         yield running.user, muster
 

@@ -34,15 +34,7 @@ def allowed() -> None:
 @pytest_asyncio.fixture
 async def cluster(api: Client) -> AsyncIterator[ClusterLedger]:
     """A cluster that no ledger has led yet."""
-
-    async def served() -> bool:
-        try:
-            await api.get(QUEUES.path())
-        except NotFound:
-            return False
-        return True
-
-    await becomes(served)
+    await becomes(lambda: api.get(QUEUES.path()), despite=NotFound)
     await api.create(QUEUES.path(), QUEUES.document("root", spec={}))
     yield ClusterLedger(api)
     await api.delete(ROOT)

@@ -457,13 +457,10 @@ async def test_pods_ask_what_kubernetes_counts_in_its_own_quotas(api: Client, na
         )
         return found
 
-    async def is_counted() -> bool:
-        return bool(await used())
-
-    await becomes(is_counted)
+    await becomes(used)
     ours = Resources({})
     for name, spec in SPECS.items():
-        await _created(api, namespace, pod(name, spec))
+        await api.create(PODS.path(namespace), pod(name, spec))
         raw = await api.get(PODS.path(namespace, name))
         ours = ours + read_pod(msgspec.json.decode(raw, type=WirePod)).shape.takes
         theirs = await used()
@@ -475,14 +472,6 @@ async def test_pods_ask_what_kubernetes_counts_in_its_own_quotas(api: Client, na
             }
         )
         assert ours == found, name
-
-
-async def _created(api: Client, namespace: str, document: dict[str, Any]) -> None:
-    async def there() -> bool:
-        await api.create(PODS.path(namespace), document)
-        return True
-
-    await becomes(there)
 
 
 def _number(quantity: str) -> float:

@@ -2,10 +2,7 @@
 
 from typing import Any
 
-import pytest
-
 from admission.kube.client.client import Client
-from admission.kube.writers import work_queue
 from admission.kube.writers.release import ReleaseWriter
 from admission.world.world import World
 from queues.admissions import Admission
@@ -23,11 +20,6 @@ JOB_SET = fact(
     ownerReferences=[{**OWNER, "controller": True}],
 )
 ADMITTED = admission(JOB_SET.key, "n1", pod_set="driver")
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 0.01)
 
 
 def job_set(*admissions: Admission) -> World:

@@ -10,7 +10,6 @@ import pytest_asyncio
 
 from admission.facts.changes import Change
 from admission.kube.client.client import Client
-from admission.kube.writers import work_queue
 from admission.kube.writers.recreate import RecreationWriter
 from admission.workloads.inputs import Timeouts
 from admission.world.persistence import Unsaved
@@ -30,11 +29,6 @@ from tests.fakes.fake_pod_api import FakePodApi
 from tests.waiting import eventually
 
 NAMES = ("a", "b")
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 0.01)
 
 
 def allowed() -> None:

@@ -46,11 +46,6 @@ from tests.waiting import LIMIT, eventually
 MEMBER = shape_name(gated("any"))
 
 
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 0.01)
-
-
 @pytest_asyncio.fixture
 async def client_of_one(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[Client]:
     """It sends one request at a time."""

@@ -9,7 +9,6 @@ import pytest
 from admission.facts.cluster import NodeFact
 from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
-from admission.kube.writers import work_queue
 from admission.kube.writers.release import ReleaseWriter
 from admission.workloads.kinds.batch_job import WireJob, job_fact
 from admission.world.world import World
@@ -30,11 +29,6 @@ def template(cpu: str, **spec: Any) -> dict[str, Any]:
     resources = {"requests": {"cpu": cpu}}
     container = {"name": "main", "image": "train", "resources": resources}
     return {"spec": {"containers": [container], "restartPolicy": "Never", **spec}}
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 0.01)
 
 
 async def made(api: Client, namespace: str, **spec: Any) -> WorkloadFact:

@@ -28,6 +28,7 @@ from queues.api.api_resources import JOBS, POD_GROUPS, PODS, ObjectRef
 from queues.errors import Fenced
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
+from tests import waiting
 from tests.fakes.fake_api_server import FakeApiServer, answers, says
 from tests.kube.support.posted_volcano_jobs import eventually, listed, plain, submitted
 from tests.waiting import in_background
@@ -41,10 +42,6 @@ async def seen(api: Client, path: str, look: Callable[[Any], Any]) -> Any:
         return look(json.loads(await api.get(path)).get("status") or {})
 
     return await eventually(found)
-
-
-async def _true(found: bool) -> bool:
-    return found
 
 
 async def new_group(api: Client, namespace: str) -> ObjectRef:
@@ -89,10 +86,10 @@ async def test_statuses_and_events_wait_while_pods_are_let_go(
     async with in_background(status.run()), in_background(events.run()):
         status.submit([pod_group_status(WorkloadStatus(ref=ref, minimum=4, admitted=False))])
         events.tell(EventNote(ref=ref, reason="Admitted", message="4 seats", action="Admit"))
-        await eventually(lambda: _true(asked > 5 * COALESCE / BUSY_LOOK))
+        await waiting.eventually(lambda: asked > 5 * COALESCE / BUSY_LOOK, "some looks")
         assert written() == (0, 0)
         busy = False
-        await eventually(lambda: _true(written() == (1, 1)))
+        await waiting.eventually(lambda: written() == (1, 1), "both writes")
 
 
 async def test_a_group_without_pods_is_pending_and_says_so(api: Client, namespace: str) -> None:
@@ -122,7 +119,7 @@ async def test_changes_that_come_together_are_one_write_and_the_same_again_is_no
         for count in range(5):
             status.submit([pod_group_status(group(count))])
         await seen(api, ref.path, lambda status: status.get("running") == 4)
-        await eventually(lambda: _true(writes(api) == before + 1))  # the answer has come
+        await waiting.eventually(lambda: writes(api) == before + 1, "the answer")
         assert writes(api) - before == 1
 
         status.submit([pod_group_status(replace(group(4), seen="Running"))])

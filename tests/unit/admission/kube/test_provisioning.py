@@ -92,6 +92,14 @@ class Looks:
         return len(self.api.under(REQUESTS)), len(self.api.under(TEMPLATES))
 
 
+async def asking() -> Looks:
+    """A gang waits for nodes, and they were asked for."""
+    looks = Looks()
+    looks.waits(ReasonCode.NO_FIT)
+    await looks.look()
+    return looks
+
+
 async def test_a_gang_that_waits_for_nodes_only_has_a_request_until_it_does_not() -> None:
     looks = Looks()
     looks.waits(ReasonCode.QUEUE_LIMIT)
@@ -129,9 +137,7 @@ async def test_a_gang_that_was_refused_nodes_for_good_goes_on_asking() -> None:
 
 
 async def test_each_look_tells_how_far_requests_are() -> None:
-    looks = Looks()
-    looks.waits(ReasonCode.NO_FIT)
-    await looks.look()
+    looks = await asking()
     await looks.look()
     assert looks.told[0] == {}, "it was made in this look"
     assert looks.told[1][VOLCANO].phase is RequestPhase.OPEN
@@ -157,9 +163,7 @@ async def test_without_such_a_queue_nothing_is_asked_of_the_api_server() -> None
 
 
 async def test_requests_go_when_their_queue_asks_no_more() -> None:
-    looks = Looks()
-    looks.waits(ReasonCode.NO_FIT)
-    await looks.look()
+    looks = await asking()
     looks.world.observe([seen(queue(TEAM, provisioning=ProvisioningRules(class_name="")))])
     assert await looks.look() == (0, 0)
     await looks.look()
@@ -171,9 +175,7 @@ async def test_requests_go_when_their_queue_asks_no_more() -> None:
 async def test_without_such_a_queue_a_definition_that_is_removed_is_no_trouble(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    looks = Looks()
-    looks.waits(ReasonCode.NO_FIT)
-    await looks.look()
+    looks = await asking()
     looks.world.observe([seen(queue(TEAM, provisioning=None))])
     looks.api.absent = True
     await looks.look()
@@ -204,9 +206,7 @@ async def test_devices_that_no_node_has_are_asked_for_within_the_stated_limits()
 
 
 async def test_a_new_leader_goes_on_with_the_requests_that_there_are() -> None:
-    looks = Looks()
-    looks.waits(ReasonCode.NO_FIT)
-    await looks.look()
+    looks = await asking()
     successor = Looks()
     successor.api = looks.api
     successor.loop._client = looks.api  # type: ignore[assignment]
@@ -248,9 +248,7 @@ async def test_a_refusal_is_told_to_the_user_and_tried_again_later() -> None:
 
 
 async def test_a_gang_that_is_gone_takes_its_request_with_it() -> None:
-    looks = Looks()
-    looks.waits(ReasonCode.NO_FIT)
-    await looks.look()
+    looks = await asking()
     fact = volcano_job(4)
     change = seen(fact)
     looks.world.observe([Change(change.kind, change.key, None, change.workload_kind)])
@@ -290,9 +288,7 @@ async def test_requests_and_templates_that_muster_did_not_make_are_left_alone(
 
 
 async def test_who_finds_the_name_of_a_request_taken_is_told() -> None:
-    looks = Looks()
-    looks.waits(ReasonCode.NO_FIT)
-    await looks.look()
+    looks = await asking()
     [path] = looks.api.under(REQUESTS)
     looks.api.documents[path]["metadata"]["ownerReferences"] = []
     assert await looks.look() == (1, 1)
@@ -300,9 +296,7 @@ async def test_who_finds_the_name_of_a_request_taken_is_told() -> None:
 
 
 async def test_a_template_of_a_requests_name_goes_only_if_it_was_made_for_it() -> None:
-    looks = Looks()
-    looks.waits(ReasonCode.NO_FIT)
-    await looks.look()
+    looks = await asking()
     [template] = looks.api.under(TEMPLATES)
     looks.api.documents[template]["metadata"]["ownerReferences"] = []
     looks.waits(ReasonCode.RESERVED)
@@ -310,9 +304,7 @@ async def test_a_template_of_a_requests_name_goes_only_if_it_was_made_for_it() -
 
 
 async def test_a_template_that_was_made_anew_since_it_was_read_stays() -> None:
-    looks = Looks()
-    looks.waits(ReasonCode.NO_FIT)
-    await looks.look()
+    looks = await asking()
     [template] = looks.api.under(TEMPLATES)
     read = looks.api.get
 

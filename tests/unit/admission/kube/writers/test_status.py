@@ -25,6 +25,13 @@ from tests.waiting import LIMIT, eventually, in_background
 REF = ObjectRef(resource=POD_GROUPS, namespace="team", name="g", uid="uid-g")
 
 
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes do not wait for others to come."""
+    for name in ("COALESCE", "BETWEEN_WRITES", "BETWEEN_NUMBERS"):
+        monkeypatch.setattr(status, name, 0.0)
+
+
 class Api:
     """Takes every patch."""
 
@@ -60,7 +67,6 @@ class ApiWithAnEarlierStatus(Api):
 
 async def test_no_more_statuses_are_worked_out_than_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status, "BACKLOG", 2)
-    monkeypatch.setattr(status, "COALESCE", 0.0)
     api = Api()
     writer = StatusWriter(api, lambda: None)
     await writer.room()
@@ -73,11 +79,7 @@ async def test_no_more_statuses_are_worked_out_than_are_written(monkeypatch: pyt
         await asyncio.wait_for(waits, LIMIT)
 
 
-async def test_objects_that_say_the_same_share_what_is_known_of_it_and_are_not_written_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("COALESCE", "BETWEEN_WRITES"):
-        monkeypatch.setattr(status, name, 0.0)
+async def test_objects_that_say_the_same_share_what_is_known_of_it_and_are_not_written_again() -> None:
     api = Api()
     writer = StatusWriter(api, lambda: None)
     waits = StatusCondition(type=ADMITTED, status="False", reason="QueueLimit", message="needs 2")
@@ -100,8 +102,7 @@ async def test_objects_that_say_the_same_share_what_is_known_of_it_and_are_not_w
 async def test_a_state_that_passes_is_not_written_and_one_that_lasts_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, seconds in (("COALESCE", 0.0), ("BETWEEN_WRITES", 0.0), ("PASSING", 3600.0)):
-        monkeypatch.setattr(status, name, seconds)
+    monkeypatch.setattr(status, "PASSING", 3600.0)
     api = Api()
     writer = StatusWriter(api, lambda: None)
     starts = StatusWanted(ref=REF, fields={"phase": "Inqueue"}, seen="", is_passing=True)
@@ -116,8 +117,7 @@ async def test_a_state_that_passes_is_not_written_and_one_that_lasts_is(
 
 
 async def test_a_phase_does_not_wait_for_the_time_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("COALESCE", 0.0), ("BETWEEN_WRITES", 0.0), ("BETWEEN_NUMBERS", 3600.0)):
-        monkeypatch.setattr(status, name, seconds)
+    monkeypatch.setattr(status, "BETWEEN_NUMBERS", 3600.0)
     api = Api()
     writer = StatusWriter(api, lambda: None)
     async with in_background(writer.run()):
@@ -129,11 +129,7 @@ async def test_a_phase_does_not_wait_for_the_time_of_numbers(monkeypatch: pytest
     assert api.written[1] == {"phase": "Completed", "running": 0}
 
 
-async def test_what_the_leader_before_wrote_after_the_list_is_taken_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("COALESCE", "BETWEEN_WRITES", "BETWEEN_NUMBERS"):
-        monkeypatch.setattr(status, name, 0.0)
+async def test_what_the_leader_before_wrote_after_the_list_is_taken_away() -> None:
     api = ApiWithAnEarlierStatus()
     writer = StatusWriter(api, lambda: None)
     async with in_background(writer.run()):
@@ -163,8 +159,6 @@ class ApiWithoutAnswers(Api):
 async def test_a_status_is_written_back_after_a_write_without_an_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("COALESCE", "BETWEEN_WRITES", "BETWEEN_NUMBERS"):
-        monkeypatch.setattr(status, name, 0.0)
     monkeypatch.setattr(status, "_AFTER_FAILURE", 0.2)
     api = ApiWithoutAnswers()
     api.status = {"used": "0"}
@@ -177,9 +171,8 @@ async def test_a_status_is_written_back_after_a_write_without_an_answer(
 
 @pytest.mark.parametrize(("told", "asked"), [(NO_CONDITION, 0), (None, 1), (("False", "QueueLimit"), 1)])
 async def test_an_object_that_had_no_condition_is_not_asked_for_it(
-    told: tuple[str, str] | None, asked: int, monkeypatch: pytest.MonkeyPatch
+    told: tuple[str, str] | None, asked: int
 ) -> None:
-    monkeypatch.setattr(status, "COALESCE", 0.0)
     reason = Reason(code=ReasonCode.QUEUE_PAUSED, message="queue a is paused")
     ref = ObjectRef(resource=JOBS, namespace="team", name="j", uid="uid-j")
     api = Api()
@@ -205,10 +198,7 @@ class ApiWithAnotherObject(Api):
         raise ApiRefused(method="PATCH", path=path, status=422, reason=reason, code="Invalid")
 
 
-async def test_that_another_object_has_the_name_is_no_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(status, "COALESCE", 0.0)
+async def test_that_another_object_has_the_name_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     api = ApiWithAnotherObject()
     writer = StatusWriter(api, lambda: None)
     async with in_background(writer.run()):
