@@ -248,5 +248,7 @@ def existing_paths(template: bytes) -> frozenset[str]:
     if isinstance(tolerations, list):
         added = added_positions(tolerations, mapping_at(document, "metadata", "annotations"))
         found |= {TOLERATIONS_AT, *(f"{TOLERATIONS_AT}/{place}" for place in added)}
+    if isinstance(value_at(document, "spec", "schedulingGates"), list):
+        found.add("/spec/schedulingGates")
     node_affinity = mapping_at(document, "spec", "affinity", "nodeAffinity")
     return one(frozenset(found | {f"/spec/affinity/nodeAffinity/{key}" for key in node_affinity}))

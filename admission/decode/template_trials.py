@@ -66,7 +66,7 @@ def template_digest(template: bytes) -> str:
     """A digest that is equal for templates with equal pods; "" if the template cannot be read.
 
     ``template``: as the API server writes it, with fields in its order. Commands and their arguments do not count, nor
-    do nodes that an earlier admission wrote.
+    do nodes that an earlier admission wrote, nor its gate.
     """
     try:
         read = _TEMPLATE.decode(template)
@@ -81,6 +81,10 @@ def template_digest(template: bytes) -> str:
             tolerations = {"tolerations": _TOLERATIONS.decode(spec.pop("tolerations"))}
             own = own_tolerations(tolerations, meta.annotations)
             spec.update({"tolerations": own} if own else {})
+        if "schedulingGates" in spec and msgspec.json.decode(spec["schedulingGates"]) == [
+            {"name": names.GATE}
+        ]:
+            del spec["schedulingGates"]
         for field in ("containers", "initContainers"):
             if field in spec:
                 spec[field] = [

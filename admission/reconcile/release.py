@@ -250,8 +250,6 @@ def _resume(
 ) -> Order:
     """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod, as one that
     may grow always is: no seat could be added to the nodes of a template.
-
-    The queue label on a template has its pods gated, unless its labels say that they are released.
     """
     template: dict[str, Any]
     existing = frozenset[str]() if fact.revision is None else fact.revision.existing
@@ -270,7 +268,7 @@ def _resume(
                     **(_marks(existing) if rules.kept else {}),
                 },
             },
-            "spec": {"affinity": affinity},
+            "spec": {"affinity": affinity, "schedulingGates": None},
         }
         # Its pods are not gated: if the Job has grown meanwhile, it goes back to what has seats.
         # Nor may pods come up next to those that still end, which the Job may have if it was suspended meanwhile.
@@ -287,7 +285,11 @@ def _resume(
             "labels": {names.QUEUE_LABEL: state.workload.queue, names.RELEASED: "false"},
             "annotations": {names.ADMISSION_ID: None, **_noted((), existing)},
         },
-        "spec": {"affinity": own_affinity(fact.pod_sets[0].nodes)},
+        "spec": {
+            "affinity": own_affinity(fact.pod_sets[0].nodes),
+            # So that no policy has to change each of its pods.
+            "schedulingGates": [{"name": names.GATE}],
+        },
     }
     return _resumption(fact, "resume gated", {"suspend": False, "template": template}, tolerations=())
 

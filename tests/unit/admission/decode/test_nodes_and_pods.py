@@ -483,6 +483,12 @@ def test_it_is_known_which_marks_for_autoscalers_users_wrote() -> None:
     assert at + "cluster-autoscaler.kubernetes.io~1safe-to-evict" not in existing_paths(template)
 
 
+def test_it_is_known_which_template_gates_its_pods() -> None:
+    gates = "/spec/schedulingGates"
+    assert gates in existing_paths(b'{"spec": {"schedulingGates": [{"name": "muster.dev/admission"}]}}')
+    assert gates not in existing_paths(b'{"spec": {}}')
+
+
 AT, AT_SECONDS = "2027-01-15T08:00:00Z", 1_800_000_000
 
 

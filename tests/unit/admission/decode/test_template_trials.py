@@ -38,7 +38,8 @@ def test_runs_of_a_series_share_a_dry_run() -> None:
     assert digest(container={**CONTAINER, "command": ["train", "--seed=2"], "args": ["x"]}) == digest()
 
 
-def test_nodes_that_an_admission_wrote_make_no_other_template() -> None:
+def test_nodes_and_a_gate_that_an_admission_wrote_make_no_other_template() -> None:
+    assert digest(schedulingGates=[{"name": names.GATE}]) == digest()
     own = {"podAntiAffinity": {"kept": True}}
     of_admission = {names.ADMISSION_ID: "7"}
     assert digest(annotations=of_admission, affinity=pinned(own, ["n1", "n2"])) == digest(affinity=own)
@@ -57,6 +58,7 @@ def test_nodes_that_an_admission_wrote_make_no_other_template() -> None:
         {"runtimeClassName": "kata"},
         {"serviceAccountName": "robot"},
         {"initContainers": [CONTAINER]},
+        {"schedulingGates": [{"name": "example.com/mine"}]},
     ],
 )
 def test_what_defaults_and_checks_may_rest_on_makes_another_template(other: dict[str, Any]) -> None:

@@ -157,6 +157,8 @@ def test_a_job_that_may_grow_is_released_pod_by_pod(
     state = state_of(fact, [], [admission(JOB, "n1 n1")])
     (order,) = orders(state, fact, rules=ReleaseRules(jobs_may_grow=of_queue))
     assert order.intent == ("resume gated" if by_pod else "resume 1")
+    gates = body(order)["spec"]["template"]["spec"]["schedulingGates"]
+    assert gates == ([{"name": names.GATE}] if by_pod else None), "a policy would change each of its pods"
 
 
 GPU_NODES = Toleration("gpu", "Exists", "", "NoSchedule")
