@@ -1,6 +1,7 @@
 """How often the API server changes an object for the policies: each time it writes and reads all of it."""
 
 import re
+from collections import Counter
 from typing import Final
 
 import pytest
@@ -8,37 +9,41 @@ import pytest
 from admission.kube.policies.cel import JOB_CONTROLLER
 from queues.api.api_resources import Document
 from tests.kube.support.cluster_objects import batch_job, pod
-from tests.kube.support.guarded_namespace import MUSTER, QUEUED, GuardedNamespace
+from tests.kube.support.guarded_namespace import GATE, MUSTER, QUEUED, GuardedNamespace, priority_class
 
-_CHECKS: Final = re.compile(
-    rb'^apiserver_mutating_admission_policy_check_total\{[^}]*policy="([\w-]+)"[^}]*\} (\d+)',
+#: How often each policy changed an object, and how often its conditions left out a new one that it was given.
+_CHANGES: Final = re.compile(
+    rb'^apiserver_mutating_admission_policy_check_total\{[^}]*policy="([\w-]+)"[^}]*\} (\d+)', re.M
+)
+_LOOKS: Final = re.compile(
+    rb'^apiserver_admission_match_condition_evaluation_seconds_count\{[^}]*name="([\w-]+)",operation="CREATE"'
+    rb"[^}]*\} (\d+)",
     re.M,
 )
 
 
-async def checks(guarded: GuardedNamespace) -> dict[str, int]:
-    """How often each policy changed an object; one that its conditions leave out is not counted."""
-    found: dict[str, int] = {}
-    for policy, number in _CHECKS.findall(await (await guarded.as_user("admin")).get("/metrics")):
-        found[policy.decode()] = found.get(policy.decode(), 0) + int(number)
+async def counts(guarded: GuardedNamespace, counted: re.Pattern[bytes]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for policy, number in counted.findall(await (await guarded.as_user("admin")).get("/metrics")):
+        found[policy.decode()] += int(number)
     return found
 
 
-async def carried_out(guarded: GuardedNamespace, before: dict[str, int]) -> dict[str, int]:
-    now = await checks(guarded)
-    return {
-        policy: each - before.get(policy, 0) for policy, each in now.items() if each != before.get(policy)
-    }
-
-
 async def is_ever(
-    guarded: GuardedNamespace, resource: str, document: Document, wanted: dict[str, int], by: str = "alice"
+    guarded: GuardedNamespace,
+    resource: str,
+    document: Document,
+    wanted: dict[str, int],
+    *,
+    by: str = "alice",
+    counted: re.Pattern[bytes] = _CHANGES,
 ) -> bool:
-    """Whether an object is changed so often. Pods that others make meanwhile count too, but hardly each time."""
+    """Whether an object is changed, or looked at, so often. Pods that others make meanwhile count too, but hardly each
+    time."""
     for number in range(5):
-        before = await checks(guarded)
-        await guarded.create(resource, with_name(document, f"cheap-{number}"), by=by)
-        if await carried_out(guarded, before) == wanted:
+        before = await counts(guarded, counted)
+        await guarded.create(resource, with_name(document, f"{document['metadata']['name']}-{number}"), by=by)
+        if await counts(guarded, counted) - before == wanted:
             return True
     return False
 
@@ -64,10 +69,28 @@ async def test_a_pod_of_an_admitted_job_is_changed_only_if_it_asks_for_no_grace(
     assert await is_ever(guarded, "pods", copy, wanted, by=JOB_CONTROLLER)
 
 
-async def test_a_pod_that_muster_makes_of_a_volcano_job_is_not_looked_at(guarded: GuardedNamespace) -> None:
+async def test_a_pod_outside_all_queues_is_looked_at_by_one_policy_and_not_changed(
+    guarded: GuardedNamespace,
+) -> None:
+    """Also one of a class, as most pods of services are."""
+    high = await priority_class(guarded)
+    for number, made in enumerate((pod("plain"), pod("high", priorityClassName=high))):
+        assert await is_ever(guarded, "pods", made, {"muster-gate": 1}, counted=_LOOKS), number
+    assert await is_ever(guarded, "pods", pod("other", priorityClassName=high), {})
+
+
+async def test_a_pod_that_muster_makes_of_a_volcano_job_is_looked_at_by_its_guard_alone(
+    guarded: GuardedNamespace,
+) -> None:
     labels = {**QUEUED, "muster.dev/released": "true", "volcano.sh/job-name": "train"}
     made = pod("cheap", labels=labels, terminationGracePeriodSeconds=0)
-    assert await is_ever(guarded, "pods", made, {}, by=MUSTER)
+    assert await is_ever(guarded, "pods", made, {"muster-guard-pods": 1}, by=MUSTER, counted=_LOOKS)
+
+
+async def test_a_pod_of_a_job_that_is_released_pod_by_pod_is_not_changed(guarded: GuardedNamespace) -> None:
+    labels = {**QUEUED, "muster.dev/released": "false"}
+    copy = pod("cheap", labels=labels, annotations={"muster.dev/user": "bob"}, schedulingGates=GATE)
+    assert await is_ever(guarded, "pods", copy, {}, by=JOB_CONTROLLER)
 
 
 async def test_a_job_is_changed_once(guarded: GuardedNamespace) -> None:

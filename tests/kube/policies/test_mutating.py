@@ -7,10 +7,16 @@ import pytest
 
 from admission.kube.policies.cel import JOB_CONTROLLER
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import PRIORITY_CLASSES
 from queues.errors import ApiError
 from tests.kube.support.cluster_objects import batch_job, becomes, pod
-from tests.kube.support.guarded_namespace import GATE, MUSTER, QUEUED, GuardedNamespace, guarded_namespace_in
+from tests.kube.support.guarded_namespace import (
+    GATE,
+    MUSTER,
+    QUEUED,
+    GuardedNamespace,
+    guarded_namespace_in,
+    priority_class,
+)
 from tests.tables import with_rows
 
 
@@ -132,23 +138,6 @@ async def test_a_quota_of_a_class_counts_pods_in_queues(guarded: GuardedNamespac
     with pytest.raises(ApiError, match="exceeded quota: one-high"):
         await guarded.create("pods", pod("second", labels=QUEUED, priorityClassName=high))
     await guarded.create("pods", pod("of-no-class", labels=QUEUED))
-
-
-async def priority_class(guarded: GuardedNamespace) -> str:
-    """A class that preempts, once the API server knows it."""
-    name = f"high-{guarded.namespace}"
-    alice = await guarded.as_user("alice")
-    await alice.create(PRIORITY_CLASSES.path(), PRIORITY_CLASSES.document(name, value=1000))
-
-    async def is_known() -> bool:
-        try:
-            await alice.create(guarded.path("pods"), pod("a", priorityClassName=name), dry_run=True)
-        except ApiError:
-            return False
-        return True
-
-    await becomes(is_known)
-    return name
 
 
 async def test_another_scheduler_keeps_its_pods(guarded: GuardedNamespace) -> None:

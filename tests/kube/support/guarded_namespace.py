@@ -8,7 +8,8 @@ import msgspec
 
 from admission.kube.client.client import Client
 from deploy.local.cluster import LocalCluster
-from queues.errors import ApiRefused
+from queues.api.api_resources import PRIORITY_CLASSES
+from queues.errors import ApiError, ApiRefused
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 
 MUSTER = "system:serviceaccount:muster-system:muster"
@@ -105,3 +106,20 @@ async def pod_of(guarded: GuardedNamespace, job: str) -> Any:
 
     await becomes(created)
     return found[0]
+
+
+async def priority_class(guarded: GuardedNamespace) -> str:
+    """A class that preempts, once the API server knows it."""
+    name = f"high-{guarded.namespace}"
+    alice = await guarded.as_user("alice")
+    await alice.create(PRIORITY_CLASSES.path(), PRIORITY_CLASSES.document(name, value=1000))
+
+    async def is_known() -> bool:
+        try:
+            await alice.create(guarded.path("pods"), pod("a", priorityClassName=name), dry_run=True)
+        except ApiError:
+            return False
+        return True
+
+    await becomes(is_known)
+    return name
