@@ -11,13 +11,13 @@ from queues.api.api_resources import Document
 from tests.kube.support.cluster_objects import batch_job, pod
 from tests.kube.support.guarded_namespace import GATE, MUSTER, QUEUED, GuardedNamespace, priority_class
 
-#: How often each policy changed an object, and how often its conditions left out a new one that it was given.
+#: How often each policy changed an object, and how often its conditions left out one that it was given.
 _CHANGES: Final = re.compile(
     rb'^apiserver_mutating_admission_policy_check_total\{[^}]*policy="([\w-]+)"[^}]*\} (\d+)', re.M
 )
 _LOOKS: Final = re.compile(
-    rb'^apiserver_admission_match_condition_evaluation_seconds_count\{[^}]*name="([\w-]+)",operation="CREATE"'
-    rb"[^}]*\} (\d+)",
+    rb'^apiserver_admission_match_condition_evaluation_seconds_count\{[^}]*name="([\w-]+)",'
+    rb'operation="(?:CREATE|UPDATE)"[^}]*\} (\d+)',
     re.M,
 )
 
@@ -37,12 +37,17 @@ async def is_ever(
     *,
     by: str = "alice",
     counted: re.Pattern[bytes] = _CHANGES,
+    patch: Document | None = None,
 ) -> bool:
-    """Whether an object is changed, or looked at, so often. Pods that others make meanwhile count too, but hardly each
-    time."""
+    """Whether an object is changed, or looked at, so often when it is created, or when it is patched. Pods that others
+    make meanwhile count too, but hardly each time."""
     for number in range(5):
+        name = f"{document['metadata']['name']}-{number}"
         before = await counts(guarded, counted)
-        await guarded.create(resource, with_name(document, f"{document['metadata']['name']}-{number}"), by=by)
+        await guarded.create(resource, with_name(document, name), by=by)
+        if patch is not None:
+            before = await counts(guarded, counted)
+            await guarded.patch(resource, name, patch, by=by)
         if await counts(guarded, counted) - before == wanted:
             return True
     return False
@@ -84,7 +89,11 @@ async def test_a_pod_that_muster_makes_of_a_volcano_job_is_looked_at_by_its_guar
 ) -> None:
     labels = {**QUEUED, "muster.dev/released": "true", "volcano.sh/job-name": "train"}
     made = pod("cheap", labels=labels, terminationGracePeriodSeconds=0)
-    assert await is_ever(guarded, "pods", made, {"muster-guard-pods": 1}, by=MUSTER, counted=_LOOKS)
+    colour = {"metadata": {"labels": {"colour": "blue"}}}
+    for patch in (None, colour):
+        wanted = {"muster-guard-pods": 1}
+        assert await is_ever(guarded, "pods", made, wanted, by=MUSTER, counted=_LOOKS, patch=patch), patch
+        made = with_name(made, "changed")
 
 
 async def test_a_pod_of_a_job_that_is_released_pod_by_pod_is_not_changed(guarded: GuardedNamespace) -> None:
