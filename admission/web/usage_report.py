@@ -58,11 +58,10 @@ class UsageRequest(UsageQuestion):
 
 def usage_request(given: Mapping[str, str]) -> UsageRequest:
     """The parameters of a question as they came. Raises BadQuery."""
-    page = place_in(given.get("continue"), _Page)
-    begins, ends = period_in(given, ends=None if page is None else page.ends)
-    by = _columns(given.get("by") or "queue")
+    page, by = place_in(given.get("continue"), _Page), _columns(given.get("by") or "queue")
     if page is not None and len(page.key) != key_length(by):
         raise BadQuery("continue is of another question", expected="what the page before gave")
+    begins, ends = period_in(given, ends=None if page is None else page.ends)
     limit = whole_number("limit", given.get("limit") or str(USUAL_PAGE), LARGEST_PAGE)
     return UsageRequest(
         begins=begins,
