@@ -139,6 +139,7 @@ class Cycle:
         async for part in slices(world.devices.resolved(changes)):
             log_queue_changes(part, world.queues)
             world.put(part)
+        world.tell_time(now)  # before anything is read for queues as they are now
         if world.node_inventory.must_be_built:
             # Meanwhile nothing else changes the world: that is done by turns only.
             await asyncio.to_thread(world.node_inventory.table)

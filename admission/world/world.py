@@ -509,6 +509,12 @@ class World:
 
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
 
+    def tell_time(self, now: int) -> None:
+        """It is this second (since the epoch): queues that were put count by the loans that last now."""
+        if lent := self.queue_facts.tell_time(now):
+            self.unsaved.queues.update(lent)
+            self.snapshot_is_stale = True
+
     def refresh(self, now: int, awaited: AwaitedSeatsOf = lambda key: {}) -> AbstractSet[WorkloadKey]:
         """Bring the state of every dirty workload up to date, note what must be saved, and return these workloads and
         those that writers look at again.
@@ -523,9 +529,7 @@ class World:
         """The same, at most ``size`` workloads (all if None) in each step, fewer of large ones. What becomes dirty
         meanwhile stays so. No snapshot is taken before the last step."""
         self.seen_times.tell_time(now)
-        if lent := self.queue_facts.tell_time(now):
-            self.unsaved.queues.update(lent)
-            self.snapshot_is_stale = True
+        self.tell_time(now)
         spent = {} if self.budgets.use is None else self.budgets.spent(now)
         self.snapshot_is_stale |= self.queue_facts.put_spent(spent)
         self.node_inventory.closures.spent = spent

@@ -6,9 +6,13 @@ from typing import Any
 
 from admission.facts.cluster import QueueFact
 from admission.world.world import World
+from queues.quota.accounts import Account
 from queues.quota.budgets import HoursBudget, HoursUsed, Period
+from queues.quota.queue import Limits, Loan
 from queues.resources import GPU
-from queues.workload import QueueName
+from queues.sql.database import Database
+from queues.workload import NO_FLAVOR, QueueName
+from tests.builders.cycles import Leaders
 from tests.builders.decided_work import a_workload, an_admission, gpu_pods, seats_on
 from tests.builders.facts import NOW, gone, queue, see, world
 
@@ -132,3 +136,19 @@ def test_a_new_month_begins_with_nothing_used_at_its_first_second() -> None:
     assert known.budgets.unread(MONTH.ends - 1) is None
     read(known, held=1000, now=MONTH.ends)
     assert spent(known, MONTH.ends) == {}
+
+
+async def test_a_budget_that_is_given_to_a_queue_with_a_loan_holds_from_that_turn_on(
+    muster: Database,
+) -> None:
+    limits = Limits(deserved={GPU: 4000})
+    loan = Loan(to=B, account=Account(NO_FLAVOR, GPU), units=1000, until=NOW + 3600)
+    lender = queue("a", limits=limits, loans=(loan,))
+    leaders = Leaders(muster, (queue("root"), budgeted("b", 10, limits=limits), lender))
+    await leaders.next_one()
+    await leaders.turn()
+    await leaders.turn(replace(lender, queue=replace(lender.queue, budget=budgeted("a", 0).queue.budget)))
+    decided = leaders.cycle.last
+    leaders.close()
+    assert decided is not None
+    assert [name for name, each in decided.snapshot.queues.items() if each.spent is not None] == ["a"]
