@@ -42,6 +42,7 @@ from admission.kube.writers.repeated_writes import (
     check_asked,
     check_withdrawn,
     command_deleted,
+    finalizer_changed,
     finalizer_removed,
 )
 from admission.kube.writers.status import write_deciding_condition
@@ -131,6 +132,7 @@ class _Writers:
     groups: AutomaticGroups
     dry_runs: DryRunWriter
     finalizers: RepeatedWrites
+    predecessors: RepeatedWrites
     commands: RepeatedWrites
     checks: RepeatedWrites
 
@@ -143,7 +145,8 @@ class _Writers:
     async def stop(self) -> None:
         """End what is under way."""
         queues = (self.release.queue, self.recreate.queue, self.groups.queue)
-        for each in (*queues, self.jobs, self.dry_runs, self.finalizers, self.commands, self.checks):
+        repeated = (self.finalizers, self.predecessors, self.commands, self.checks)
+        for each in (*queues, self.jobs, self.dry_runs, *repeated):
             await each.stop()
 
 
@@ -310,6 +313,7 @@ class LeaderTerm:
                 self._remove_what_is_done(writers, statuses)
                 rested = asyncio.get_running_loop().time() + REST
                 left = await self._store_rest(cycle)
+                self._keep_predecessors(writers)
                 if not (left or cycle.is_due() or self.informers.changed.is_set()):
                     await self._wait(cycle.next_look - self._lease.now())
                 if not cycle.has_stopped():
@@ -364,6 +368,7 @@ class LeaderTerm:
                 observe=dependencies.observe_dry_run,
             ),
             finalizers=RepeatedWrites(look_again),
+            predecessors=RepeatedWrites(look_again),
             commands=RepeatedWrites(look_again),
             checks=RepeatedWrites(look_again),
         )
@@ -414,6 +419,12 @@ class LeaderTerm:
         )
         done = world.commands.finished(world.facts, world.volcano_jobs.stored, world.queues, now)
         writers.commands.reconcile(command_deleted(client, check, command) for command in done)
+
+    def _keep_predecessors(self, writers: "_Writers") -> None:
+        """Jobs that others are to come after do not disappear before their end is stored."""
+        client, world = self._dependencies.client, writers.world
+        changes = world.dependencies.finalizer_changes(world.is_stored)
+        writers.predecessors.reconcile(finalizer_changed(client, self._check_lease, each) for each in changes)
 
     def _run_beside(self, world: World, tasks: asyncio.TaskGroup) -> UnseenPods:
         """What goes on next to the turns."""

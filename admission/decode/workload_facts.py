@@ -11,6 +11,7 @@ from admission.facts.changes import Fact
 from admission.facts.pods import SHAPE_DETAILS, PodFact, TemplateFact
 from admission.facts.workloads import NO_GROUP_REQUEST, GroupRequest, WorkloadFact
 from admission.wire import Bare, WireMetadata
+from queues import kind_names
 from queues.api import names
 from queues.api.reading.user_values import MOST_PODS, UserValues
 from queues.api.validation.defaults import queue_named
@@ -51,6 +52,7 @@ def unreadable_fact(kind: KindName, bare: Bare, error: Exception) -> WorkloadFac
         minimum=0,
         generation=str(meta.generation),
         deleting=meta.deletion_timestamp is not None,
+        kept=_is_kept(kind, meta),
         obstacle=values.obstacle,
     )
 
@@ -63,7 +65,12 @@ def said_by_metadata(kind: KindName, meta: WireMetadata) -> dict[str, Any]:
         "name": meta.name,
         "created": seconds(meta.creation_timestamp),
         "deleting": meta.deletion_timestamp is not None,
+        "kept": _is_kept(kind, meta),
     }
+
+
+def _is_kept(kind: KindName, meta: WireMetadata) -> bool:
+    return kind == kind_names.JOB and names.FINALIZER in (meta.finalizers or ())
 
 
 def queue_said(written: str | None, meta: WireMetadata, values: UserValues) -> QueueName | None:

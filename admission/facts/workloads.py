@@ -187,6 +187,8 @@ class WorkloadFact:
     #: It ended by failing.
     failed: bool = False
     deleting: bool = False
+    #: batch/v1: carries Muster's finalizer, so that it does not disappear before Muster removes it.
+    kept: bool = False
     #: batch/v1: spec.suspend now.
     suspended: bool = False
     #: batch/v1: whether its owner wants to add pods while it runs; None if it does not say.

@@ -5,7 +5,7 @@ ledger: all of a turn together, and again only when an object of that name comes
 that neither wait for others nor are waited for.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -74,6 +74,8 @@ class DependencyIndex:
         self._unsearched: dict[WorkloadKey, None] = {}
         #: The cycle that a workload is part of: each waits for the next, and the last for the first.
         self._cycles: dict[WorkloadKey, tuple[WorkloadKey, ...]] = {}
+        #: Jobs whose finalizer may have to be added or removed.
+        self._to_check: set[WorkloadKey] = set()
 
     # ── what the cluster shows ──────────────────────────────────────────────────────────────────────────────
 
@@ -85,9 +87,12 @@ class DependencyIndex:
     ) -> None:
         """An object appeared, changed or is gone; as the rest of the world knows it by now."""
         comes_after = after is not None and after.conduct.after != NO_DEPENDENCIES and _may_wait(key, after)
-        if not (self.is_used or comes_after):
+        is_kept = isinstance(after, WorkloadFact) and after.kept
+        if not (self.is_used or comes_after or is_kept):
             return
         self.is_used = True
+        if is_kept:
+            self._to_check.add(key)
         self._put_successor(key, after if comes_after else None)
         named = after or before
         place = None if named is None else (key.kind, named.namespace, named.name)
@@ -110,6 +115,7 @@ class DependencyIndex:
         for place in old.keys() - places.keys():
             self._successors_of.discard(place, key)
             self._answers.pop((key, place), None)
+            self._check_finalizer(place)
             if place not in self._successors_of:
                 self._new_places.discard(place)
                 self._objects.pop(place, None)
@@ -214,7 +220,11 @@ class DependencyIndex:
         found |= self._changed
         self._plan_search()
         self._changed.clear()
-        return found | self._search()
+        found |= self._search()
+        for key in self._successors.keys() & (dirty | found):
+            for place in _places_of(key, self._successors[key]):
+                self._check_finalizer(place)
+        return found
 
     def obstacle_of(self, key: WorkloadKey) -> Obstacle | None:
         """What a workload waits for that comes after others; None if nothing, or if it was admitted before."""
@@ -302,6 +312,38 @@ class DependencyIndex:
         if _is_pod(key):
             return self._pod_index.owner_of(key.uid) == key
         return named.queue is not None or not support_of(key).needs_queue or self._admission_index.holds(key)
+
+    # ── objects that may not disappear yet ──────────────────────────────────────────────────────────────────
+
+    def _check_finalizer(self, place: Place) -> None:
+        if (key := self._objects.get(place)) is not None and key.kind == kind_names.JOB:
+            self._to_check.add(key)
+
+    def finalizer_changes(self, is_stored: Callable[[WorkloadKey], bool]) -> list[WorkloadFact]:
+        """Jobs that are to get Muster's finalizer, or to lose it (those that carry it); named until that is seen.
+
+        One that others wait for carries it until its end is stored, or it is deleted before it has ended.
+        ``is_stored``: whether the ledger knows of a workload what its object shows.
+        """
+        found: list[WorkloadFact] = []
+        for key in sorted(self._to_check):
+            fact = self._pod_index.facts.get(key)
+            if fact is not None and fact.kept != self._is_to_be_kept(key, fact, is_stored):
+                found.append(fact)
+            elif fact is None or not (fact.kept and fact.finished):
+                self._to_check.discard(key)
+        return found
+
+    def _is_to_be_kept(
+        self, key: WorkloadKey, fact: WorkloadFact, is_stored: Callable[[WorkloadKey], bool]
+    ) -> bool:
+        if fact.finished and (not fact.kept or is_stored(key)):
+            return False
+        if not fact.finished and (fact.deleting or not self._is_queued(key, fact)):
+            return False
+        return any(
+            self._waits(each) for each in self._successors_of.of((key.kind, fact.namespace, fact.name))
+        )
 
     # ── cycles ──────────────────────────────────────────────────────────────────────────────────────────────
 

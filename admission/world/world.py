@@ -341,8 +341,7 @@ class World:
         before = self.facts.get(key)
         for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
-        if self.dependencies.is_used or (fact is not None and fact.conduct.after != NO_DEPENDENCIES):
-            self.dependencies.observe(key, before, fact)
+        self.dependencies.observe(key, before, fact)
         if (
             key in self.states
             and before is not None
@@ -453,6 +452,11 @@ class World:
         self.dirty |= self.recreations.saved(batch.recreations)
         if len(self.refused_rows):
             self.dirty |= self.refused_rows.stored(batch)
+
+    def is_stored(self, key: WorkloadKey) -> bool:
+        """Whether the ledger knows of a workload what its object shows."""
+        unsaved = (self.dirty, self.unsaved.arrivals, self.unsaved.described)
+        return key in self.ledger.arrivals and not any(key in keys for keys in unsaved)
 
     def refuse(self, row: UnsavedRow, content: object, about: WorkloadKey | None, why: str) -> None:
         """Postgres refuses a row for its content: it is set aside until that changes. ``about``: its workload."""

@@ -148,7 +148,7 @@ async def free_or_leave(
     client: Client, waiting: DrainMode, kinds: Sequence[WorkloadKindSpec], tell: Tell
 ) -> None:
     """With ``DrainMode.FREE`` pods lose the gate, and Jobs and objects of ``kinds`` go on. Finalizers go in any case:
-    pods would stay."""
+    what carries them would stay."""
     freed: dict[str, set[str]] = defaultdict(set)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE
@@ -159,10 +159,10 @@ async def free_or_leave(
             patch = _freed_pod(pod, waiting)
             if patch:
                 left.append((_path(PODS, pod), patch))
+        async for job in items_of(client, JOBS.path()):
+            if patch := _freed_job(job, waiting):
+                left.append((_path(JOBS, job), patch))
         if waiting is DrainMode.FREE:
-            async for job in items_of(client, JOBS.path(), QUEUE_LABEL):
-                if job["spec"].get("suspend"):
-                    left.append((_path(JOBS, job), _freed_job(job)))
             left += [each async for each in _suspended_objects(client, kinds)]
         refused = await _patch_each(client, left, freed)
         quiet_since = None if left else quiet_since or loop.time()
@@ -222,11 +222,17 @@ def _freed_pod(pod: Document, waiting: DrainMode) -> list[Document]:
     return steps
 
 
-def _freed_job(job: Document) -> list[Document]:
-    """It goes on, and its template neither gates its pods nor ties them to the nodes of an admission before."""
+def _freed_job(job: Document, waiting: DrainMode) -> list[Document]:
+    """One that waits goes on, and its template neither gates its pods nor ties them to the nodes of an admission
+    before."""
+    metadata = job["metadata"]
+    steps = _removal("/metadata/finalizers", metadata.get("finalizers") or [], FINALIZER)
+    is_queued = QUEUE_LABEL in (metadata.get("labels") or {})
+    if waiting is not DrainMode.FREE or not is_queued or not job["spec"].get("suspend"):
+        return steps
     resumed = {"op": "add", "path": "/spec/suspend", "value": False}
     at, template = "/spec/template", job["spec"]["template"]
-    return [resumed, *_ungated(f"{at}/spec", template["spec"]), *without_directions(template, at)]
+    return [*steps, resumed, *_ungated(f"{at}/spec", template["spec"]), *without_directions(template, at)]
 
 
 def _ungated(path: str, spec: Document) -> list[Document]:

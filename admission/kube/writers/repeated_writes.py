@@ -1,7 +1,8 @@
 """Writes that are named again in every turn until their effect is seen, so that one that fails is only tried again.
 
-Pods whose end is stored lose the finalizer ``muster.dev/outcome``, one patch each, and so may disappear; Commands that
-were carried out are deleted; AdmissionChecks are asked, each about each workload by one write.
+Pods whose end is stored lose the finalizer ``muster.dev/outcome``, one patch each, and so may disappear; Jobs that
+others are to come after get it before; Commands that were carried out are deleted; AdmissionChecks are asked, each
+about each workload by one write.
 """
 
 import logging
@@ -12,11 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from admission.facts.admission_checks import CheckRequestFact
 from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import EXPECTATION_SECONDS, WorkQueue
 from admission.workloads.kinds import support_of
 from admission.world.admission_checks import CheckQuestion, request_name
-from queues.api.api_resources import CHECK_REQUESTS, COMMANDS, PODS, Document
+from queues.api.api_resources import CHECK_REQUESTS, COMMANDS, JOBS, PODS, Document
 from queues.api.names import FINALIZER
 from queues.command import Command
 from queues.errors import ApiError, Conflict, NotFound
@@ -28,11 +30,14 @@ _log = logging.getLogger(__name__)
 AT_A_TIME: Final = 32
 AT_LEISURE: Final = 4
 _COMMANDS_AT_A_TIME: Final = 8
+_JOBS_AT_A_TIME: Final = 8
 _CHECKS_AT_A_TIME: Final = 8
 #: Seconds before a write that failed is tried again.
 _PAUSE: Final = 1.0
 #: The queue has one key, all writes: whichever has to be named again, all are.
 _ALL: Final = "all"
+#: Of a strategic merge patch: these finalizers go, and others stay.
+_REMOVED: Final = "$deleteFromPrimitiveList/finalizers"
 
 
 class RepeatedWrite(NamedTuple):
@@ -96,11 +101,20 @@ def finalizer_removed(client: Client, check_lease: Callable[[], None], pod: PodF
 
     def send() -> Awaitable[bytes]:
         # Worked out when its turn has come: thousands may wait for theirs, and are named in every turn.
-        body = {"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        body = {"metadata": {"uid": pod.uid, _REMOVED: [FINALIZER]}}
         path = PODS.path(pod.namespace, pod.name)
         return client.patch(path, body, kind="strategic", brief=True, check_lease=check_lease)
 
     return RepeatedWrite(pod.uid, pod.name, AT_A_TIME if pod.deleting else AT_LEISURE, send)
+
+
+def finalizer_changed(client: Client, check_lease: Callable[[], None], job: WorkloadFact) -> RepeatedWrite:
+    """A batch/v1 Job that carries the finalizer loses it, and may disappear; another one gets it."""
+    path, uid = JOBS.path(job.namespace, job.name), job.key.uid
+    body = {"metadata": {"uid": uid, _REMOVED if job.kept else "finalizers": [FINALIZER]}}
+    send = partial(client.patch, path, body, kind="strategic", brief=True, check_lease=check_lease)
+    # Added and removed are different writes: what is expected of one is not expected of the other.
+    return RepeatedWrite(f"{uid} {job.kept}", path, _JOBS_AT_A_TIME, send)
 
 
 def command_deleted(client: Client, check_lease: Callable[[], None], command: Command) -> RepeatedWrite:

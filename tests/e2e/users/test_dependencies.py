@@ -71,6 +71,43 @@ def test_work_starts_when_what_it_comes_after_has_ended_as_it_wants(
     sandbox.wait_running("much-later", 1)
 
 
+def test_a_job_that_ends_and_is_removed_while_muster_is_away_counts_as_it_ended(
+    sandbox: Sandbox, absent_muster: Callable[[], None]
+) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    sandbox.add(
+        batch_job(sandbox, "short", 1, ttlSecondsAfterFinished=1),
+        batch_job(sandbox, "bad", 1, backoffLimit=0),
+        batch_job(sandbox, "cut", 1),
+        after(batch_job(sandbox, "after-short", 1), "job/short, job/bad:any"),
+        after(batch_job(sandbox, "after-bad", 1), "job/bad"),
+        after(batch_job(sandbox, "after-cut", 1), "job/cut"),
+    )
+
+    def is_kept(name: str) -> bool:
+        found = sandbox.find(JOB, name)
+        return found is not None and "muster.dev/outcome" in found["metadata"].get("finalizers", ())
+
+    for name in ("short", "bad", "cut"):
+        sandbox.wait(lambda name=name: is_kept(name), f"job/{name} to be kept")
+    sandbox.wait_running("cut-", 1)
+    absent_muster()
+    end(sandbox, "short")
+    end(sandbox, "bad", 1)
+    sandbox.wait(lambda: sandbox.job_is("bad", "Failed"), "job/bad to have failed")
+    for name in ("bad", "cut"):
+        sandbox.delete(JOB, name)
+    sandbox.wait(lambda: "deletionTimestamp" in sandbox.get(JOB, "short")["metadata"], "the TTL of job/short")
+    sandbox.stack.start_muster("muster-again")
+
+    sandbox.wait_running("after-short", 1)
+    assert "job/bad failed" in sandbox.wait_reason("after-bad", "DependencyFailed")
+    assert "job/cut was deleted before it ended" in sandbox.wait_reason("after-cut", "DependencyFailed")
+    for name in ("short", "bad", "cut"):
+        sandbox.wait(lambda name=name: sandbox.find(JOB, name) is None, f"job/{name} to go")
+
+
 def test_a_cycle_is_refused_or_said_by_its_members(sandbox: Sandbox) -> None:
     sandbox.add_nodes(1)
     sandbox.add_queue()

@@ -199,7 +199,7 @@ async def test_uninstalling_leaves_what_waits_if_told_so(admin: Client) -> None:
 
 
 @pytest.mark.long
-async def test_pods_whose_outcome_nobody_will_store_any_more_can_go(
+async def test_what_waits_for_its_outcome_to_be_stored_can_go(
     admin: Client, install_cluster: LocalCluster
 ) -> None:
     await installed(admin)
@@ -209,5 +209,9 @@ async def test_pods_whose_outcome_nobody_will_store_any_more_can_go(
     held["metadata"]["finalizers"] = ["muster.dev/outcome"]
     async with await Client.connect(install_cluster.kubeconfig_for(MUSTER, ("system:masters",))) as muster:
         await muster.create(PODS, held)
+    kept = batch_job("kept")
+    kept["metadata"]["finalizers"] = ["muster.dev/outcome"]
+    await admin.create(JOBS, kept)
     await removed(admin, Removal(waiting=DrainMode.LEAVE))
-    assert "finalizers" not in msgspec.json.decode(await admin.get(f"{PODS}/a"))["metadata"]
+    for path in (f"{PODS}/a", f"{JOBS}/kept"):
+        assert "finalizers" not in msgspec.json.decode(await admin.get(path))["metadata"]

@@ -10,11 +10,12 @@ from admission.kube.writers.repeated_writes import (
     RepeatedWrite,
     RepeatedWrites,
     command_deleted,
+    finalizer_changed,
     finalizer_removed,
 )
 from queues.command import Command
 from queues.errors import Fenced
-from tests.builders.facts import pod
+from tests.builders.facts import job, pod
 from tests.fakes.fake_api_server import FakeApiServer, answers, hangs
 from tests.waiting import eventually
 
@@ -58,6 +59,23 @@ async def test_every_pod_is_let_go_once_and_other_finalizers_stay(
             "uid": request.path.rpartition("/")[2],
             "$deleteFromPrimitiveList/finalizers": ["muster.dev/outcome"],
         }
+    }
+
+
+async def test_a_job_gets_the_finalizer_once_and_loses_it_though_nothing_came_between(
+    server: FakeApiServer, client: Client
+) -> None:
+    finalizers = RepeatedWrites(lambda: None)
+    for count, kept in ((1, False), (1, False), (2, True), (2, True)):
+        finalizers.reconcile([finalizer_changed(client, allowed, job(1, kept=kept))])
+        await eventually(lambda count=count: len(server.seen("PATCH")) == count, "its write")
+    await finalizers.stop()
+    added, removed = server.seen("PATCH")
+    uid = job(1).key.uid
+    assert added.headers["Content-Type"] == "application/strategic-merge-patch+json"
+    assert added.body == {"metadata": {"uid": uid, "finalizers": ["muster.dev/outcome"]}}
+    assert removed.body == {
+        "metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": ["muster.dev/outcome"]}
     }
 
 

@@ -1,6 +1,7 @@
 """Work that comes after other work: which workload a name means, and what follows from how that ended."""
 
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -155,6 +156,72 @@ def test_an_end_that_was_seen_counts_until_the_ledger_has_it() -> None:
     known.forget([FIRST])
     assert ask(known, {"first": in_ledger("first-uid", Result.SUCCEEDED, created=NOW)}) == ["job/first"]
     assert waits(known) == ("", "")
+
+
+def finalizers(known: World, **ledger: bool) -> list[tuple[str, bool]]:
+    """Names of Jobs whose finalizer is to be added (True) or removed. ``stored``: whether their ends are."""
+    changes = known.dependencies.finalizer_changes(lambda _: ledger.get("stored", True))
+    return [(fact.name, not fact.kept) for fact in changes]
+
+
+def test_a_job_that_others_wait_for_does_not_disappear_before_its_end_is_stored() -> None:
+    known = world([TEAM, named("first"), named("other"), *(named(f"n{i}", "job/first") for i in range(1000))])
+    assert finalizers(known) == [("first", True)], "once, however many wait for it"
+    assert finalizers(known) == [("first", True)], "until it is seen"
+    see(known, named("first", kept=True))
+    assert finalizers(known) == []
+
+    ended = replace(succeeded(named("first")), kept=True)
+    see(known, ended, *(gone(named(f"n{i}", "job/first")) for i in range(999)))
+    see(known, replace(ended, deleting=True))
+    assert finalizers(known, stored=False) == finalizers(known, stored=False) == []
+    assert finalizers(known) == [("first", False)]
+    see(known, replace(succeeded(named("first")), deleting=True))
+    assert finalizers(known) == []
+
+
+@pytest.mark.parametrize(
+    "freed", ["its deletion", "the successor goes", "the successor names another", "no queue"]
+)
+def test_a_job_may_disappear_when_nobody_waits_for_its_end_or_it_will_have_none(freed: str) -> None:
+    held = named("first", kept=True)
+    known = world([TEAM, held, named("next", "job/first")])
+    assert finalizers(known) == []
+    match freed:
+        case "its deletion":
+            see(known, replace(held, deleting=True))
+        case "the successor goes":
+            see(known, gone(named("next", "job/first")))
+        case "the successor names another":
+            see(known, named("next", "job/other"))
+        case "no queue":
+            see(known, replace(held, queue=None))
+    assert finalizers(known, stored=False) == [("first", False)]
+
+
+def test_a_job_may_disappear_when_its_successor_was_admitted() -> None:
+    held, either = named("first", kept=True), named("next", "job/first:any")
+    known = world([TEAM, node("n1"), held, either])
+    assert finalizers(known) == []
+    known.put_admissions([admission(NEXT, "n1")])
+    known.refresh(NOW)
+    assert finalizers(known) == [("first", False)]
+
+
+def test_a_leader_that_finds_a_kept_job_that_nobody_waits_for_lets_it_go() -> None:
+    known = world([TEAM, named("first", kept=True), named("unconcerned")])
+    assert finalizers(known) == [("first", False)]
+
+
+def test_the_end_of_a_job_is_stored_when_nothing_about_it_is_left_to_be_stored() -> None:
+    first = named("first", kept=True)
+    known = world([TEAM, first, named("next", "job/first")], arrivals={FIRST: 1, NEXT: 2})
+    known.saved(deepcopy(known.unsaved), {}, ())
+    assert known.is_stored(FIRST)
+    see(known, replace(first, finished=True, deleting=True))
+    assert not known.is_stored(FIRST)
+    known.saved(deepcopy(known.unsaved), {}, ())
+    assert known.is_stored(FIRST)
 
 
 def test_one_that_is_deleted_before_it_ended_has_not_succeeded() -> None:
