@@ -1,11 +1,12 @@
 """What is said at once about work that comes after other work, as far as objects show it.
 
-What cannot be read is refused, and a cycle if the others in it exist and wait. A name that nothing has is a warning: it
-may come, or the ledger may know its end. All of it stands on the object as well, as its reason.
+What cannot be read is refused, and a cycle if the others in it exist and wait. It is a warning if the other one does
+not say yet what it waits for: the ledger may know an earlier workload of that name. A name that nothing has is a
+warning: it may come, or the ledger may know its end. All of it stands on the object as well, as its reason.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from admission.workloads.kinds import known_kinds
@@ -15,7 +16,7 @@ from queues.api.api_resources import ApiResource, Document
 from queues.api.reading.dependencies import AFTER_PATH, read_dependencies, unusable_dependency
 from queues.api.validation.violations import Violation
 from queues.dependencies import Dependency
-from queues.json_values import list_at, mapping_at, text_at
+from queues.json_values import list_at, mapping_at, text_at, value_at
 from queues.reason_codes import OF_DEPENDENCIES, ReasonCode
 from queues.text_format import listed
 
@@ -66,13 +67,25 @@ async def _among_objects(
             found.append(doubt)
         if other is None:
             continue
+        if len(row) == 1 and _is_undecided(other, kinds[last.kind].suspend) and own in _named_by(other):
+            if old is not None and _came_later(other, old):
+                return [_cycle(own, row)]
+            found.append(_possible_cycle(own, last))
         for each in _waited_for(other):
-            if str(each) == str(own) and _means(other, old):
-                cycle = listed([str(one) for one in (own, *row)], len(row) + 1)
-                told = f"{cycle}, each after the next and the last after the first"
-                return [Violation(AFTER_PATH, told, "no cycle")]
+            if each == own and _means(other, old):
+                return [_cycle(own, row)]
             rows.append((*row, each))
     return found
+
+
+def _cycle(own: Dependency, row: Sequence[Dependency]) -> Violation:
+    cycle = listed([str(one) for one in (own, *row)], len(row) + 1)
+    return Violation(AFTER_PATH, f"{cycle}, each after the next and the last after the first", "no cycle")
+
+
+def _possible_cycle(own: Dependency, other: Dependency) -> Violation:
+    expected = f"that it means an earlier {own}, which has ended; else both wait without end"
+    return Violation(AFTER_PATH, f"{other}, which comes after {own}", expected, tolerable=True)
 
 
 def _doubt_about(named: Dependency, other: Document | None) -> Violation | None:
@@ -96,11 +109,23 @@ def _reasons(other: Document) -> set[str]:
     return {text_at(other, "status", "state", "reason"), *conditions}
 
 
-def _waited_for(other: Document) -> Collection[Dependency]:
-    """What an object comes after, if it says that it waits for that."""
+def _is_undecided(other: Document, suspend: Sequence[str]) -> bool:
+    """Whether an object waits and states no reason yet, as in its first seconds. ``suspend``: path of the field."""
+    gates = (text_at(each, "name") for each in list_at(other, "spec", "schedulingGates"))
+    is_held = value_at(other, *suspend) is True or names.GATE in gates
+    return is_held and _reasons(other).isdisjoint(ReasonCode)
+
+
+def _named_by(other: Document) -> Collection[Dependency]:
+    """What an object comes after, in whatever way that ends."""
     text = mapping_at(other, "metadata", "annotations").get(names.AFTER)
-    waits = isinstance(text, str) and not OF_DEPENDENCIES.isdisjoint(_reasons(other))
-    return read_dependencies(text).named if waits else ()
+    named = read_dependencies(text).named if isinstance(text, str) else ()
+    return [each._replace(any_end=False) for each in named]
+
+
+def _waited_for(other: Document) -> Collection[Dependency]:
+    """The same, if it says that it waits for that."""
+    return () if OF_DEPENDENCIES.isdisjoint(_reasons(other)) else _named_by(other)
 
 
 def _means(other: Document, old: Document | None) -> bool:
@@ -110,5 +135,9 @@ def _means(other: Document, old: Document | None) -> bool:
     """
     if old is None:
         return ReasonCode.DEPENDENCY_MISSING in _reasons(other)
+    return _came_later(other, old)
+
+
+def _came_later(other: Document, old: Document) -> bool:
     at = ("metadata", "creationTimestamp")
     return text_at(other, *at) >= text_at(old, *at)

@@ -30,7 +30,7 @@ from queues.api.api_resources import (
     VOLCANO_JOBS,
 )
 from queues.api.api_resources import JOBS as BATCH_JOBS
-from queues.api.names import GROUP_MIN_MEMBER, QUEUE_LABEL
+from queues.api.names import AFTER, GROUP_MIN_MEMBER, QUEUE_LABEL
 from queues.api.types.queue import QueueDocument
 from queues.errors import ApiRefused, NotFound
 from queues.quota.queue import Queue
@@ -119,6 +119,22 @@ async def test_who_makes_a_job_in_a_queue_is_warned_of_what_it_would_wait_for(ru
     assert "a Queue that exists. Did you mean team-a?" in await warned(queue="taem-a")
     assert "a PriorityClass. Did you mean high?" in await warned(priorityClassName="hihg")
     assert "expected at most 2: it never fits" in await warned("3", queue="pair", parallelism=3)
+
+
+async def test_a_change_that_closes_a_cycle_is_refused_before_a_reason_is_said(running: Running) -> None:
+    def a_batch_job(name: str, after: str = "") -> dict[str, Any]:
+        job = batch_job(name, labels=QUEUED)
+        job["metadata"]["annotations"] = {AFTER: after} if after else {}
+        job["spec"]["suspend"] = True
+        return job
+
+    jobs = BATCH_JOBS.path("default")
+    for job in (a_batch_job("one"), a_batch_job("two", "job/one"), a_batch_job("three", "job/four")):
+        await running.user.create(jobs, job)
+    with pytest.raises(ApiRefused, match="job/one and job/two, each after the next"):
+        await running.user.patch(f"{jobs}/one", {"metadata": {"annotations": {AFTER: "job/two"}}})
+    told = await running.warnings(jobs, a_batch_job("four", "job/three"))
+    assert "an earlier job/four, which has ended; else both wait without end" in told
 
 
 async def test_a_job_that_is_larger_than_any_node_is_warned_of_until_one_comes(running: Running) -> None:

@@ -85,6 +85,19 @@ async def test_a_cycle_is_refused_if_the_others_wait_for_a_name_that_nothing_has
     assert longer.startswith(f"job/b, {word}/a and job/c, each after the next")
 
 
+async def test_a_cycle_with_one_that_states_no_reason_yet_is_refused_if_it_can_mean_no_other() -> None:
+    before, after = an_object("b", None), an_object("b", "job/a")
+    undecided = {**an_object("a", "job/b:any"), "spec": {"suspend": True}}
+    assert (await said(after, undecided, old=before))[0]
+    _, [warning] = await said(after, undecided)
+    assert warning.endswith("that it means an earlier job/b, which has ended; else both wait without end")
+    assert await said(after, {**undecided, "spec": {"suspend": False}}) == ([], [])
+    assert await said(after, {**an_object("a", "job/b", reason="NoFit"), "spec": {"suspend": True}}) == (
+        [],
+        [],
+    )
+
+
 async def test_a_change_that_closes_a_cycle_is_refused_if_the_others_came_later() -> None:
     before, after = an_object("b", None), an_object("b", "job/a")
     waits = an_object("a", "job/b", reason="WaitsForDependency")
