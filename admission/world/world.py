@@ -342,12 +342,7 @@ class World:
         for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
         self.dependencies.observe(key, before, fact)
-        if (
-            key in self.states
-            and before is not None
-            and fact is not None
-            and _is_same_but_status(before, fact)
-        ):
+        if key in self.states and _is_same_but_status(before, fact):
             self._to_look_at.add(key)
             return ()
         return (key,)
@@ -570,10 +565,9 @@ class World:
         return 1 + (self.pod_index.count(key) + self.admission_index.seat_count(key)) // PODS_OF_ONE
 
     def _refresh(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> None:
+        self._written.pop(key, None)
         if awaited or key in self.refusals:
             self._written[key] = (awaited, self.refusals.get(key))
-        else:
-            self._written.pop(key, None)
         before, ended_in = self.states.get(key), self.pod_index.ended_in(key)
         state = self._derive(key, now, awaited) if ended_in is None else None
         if (
@@ -792,8 +786,10 @@ class World:
         return {**self.queue_facts.problems(), **self.refused_rows.queues}
 
 
-def _is_same_but_status(before: WorkloadFact, after: WorkloadFact) -> bool:
+def _is_same_but_status(before: WorkloadFact | None, after: WorkloadFact | None) -> bool:
     """Whether an object says the same as before, but for a phase that Muster writes."""
+    if before is None or after is None:
+        return False
     if support_of(after.key).status in (StatusForm.VOLCANO_JOB, StatusForm.POD_GROUP):
         before = replace(before, phase=after.phase)
     return after == before
