@@ -341,7 +341,8 @@ class World:
         before = self.facts.get(key)
         for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
-        self.dependencies.observe(key, before, fact)
+        if self.dependencies.is_used or (fact and (fact.kept or fact.conduct.after != NO_DEPENDENCIES)):
+            self.dependencies.observe(key, before, fact)
         if key in self.states and _is_same_but_status(before, fact):
             self._to_look_at.add(key)
             return ()

@@ -8,10 +8,6 @@ Of an object that changes again before its turn the last state counts, as after 
 left out, nor what it was before it went, nor a step in the life of a pod: whether a pod that was deleted had ended
 before, only the states between tell. Changes of nodes, queues and other objects without a namespace come with the next
 turn, all of them.
-
-That pods are made, bound and get ready comes a few times a second as well: eight pods of a gang go through these steps
-one after the other, and each turn that sees one of them works out anew what follows for the gang. No decision waits for
-it, other than for pods that end or are deleted, and for those that wait for their release.
 """
 
 from collections import deque
@@ -21,13 +17,11 @@ from typing import Final
 from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
-from admission.workloads.seats import is_live
 from queues.workload import QueueName
 
 #: Objects whose changes one turn takes in: half a second of work.
 MOST: Final = 1000
-#: The same of a tenant with many while others ask, and the seconds from such a turn to the next; the seconds for which
-#: progress of pods waits as well.
+#: The same of a tenant with many while others ask, and the seconds from such a turn to the next.
 MOST_BESIDE_OTHERS: Final = 96
 HELD_FOR: Final = 0.25
 #: Changed objects up to which a tenant has few.
@@ -45,14 +39,6 @@ def _is_replaced(before: Change, after: Change) -> bool:
     return True
 
 
-def _is_progress(change: Change) -> bool:
-    """Whether a change says that a pod with a seat was made, is bound, or runs."""
-    fact = change.fact
-    if not isinstance(fact, PodFact) or fact.admission is None:
-        return False
-    return is_live(fact) and not (fact.gated or fact.deleting or fact.refused)
-
-
 class ChangeQueue:
     """Part of the informers."""
 
@@ -66,9 +52,6 @@ class ChangeQueue:
         #: By namespace and object, what came first in front; and the queue that an object of the namespace named last.
         self._waiting: dict[str, dict[tuple[FactKind, str], list[Change]]] = {}
         self._queues: dict[str, QueueName] = {}
-        #: Objects of which only progress is known that waits, and the time from which on it is among the others.
-        self._progress: dict[str, dict[tuple[FactKind, str], list[Change]]] = {}
-        self._progress_until = 0.0
         #: Namespaces in which something asks for admission that waits.
         self._asking: set[str] = set()
         #: By tenant, when it asked for admission last.
@@ -80,20 +63,15 @@ class ChangeQueue:
         self._left_many = False
 
     def __bool__(self) -> bool:
-        return bool(self._common or self._waiting or self._progress)
+        return bool(self._common or self._waiting)
 
     def put(self, change: Change, namespace: str = "", *, is_asking: bool = False) -> bool:
         """A change of an object of a namespace; "": it is of none. False: it is one that waits for its time."""
         if not namespace:
             self._common.append(change)
             return True
-        number = (change.kind, change.key)
-        waits = _is_progress(change) and number not in self._waiting.get(namespace, {})
-        if waits and not self._progress:
-            self._progress_until = self._clock() + HELD_FOR
-        earlier = [] if waits else self._without_progress(namespace, number)
-        objects = (self._progress if waits else self._waiting).setdefault(namespace, {})
-        of_object = objects.setdefault(number, earlier)
+        objects = self._waiting.setdefault(namespace, {})
+        of_object = objects.setdefault((change.kind, change.key), [])
         if of_object and _is_replaced(of_object[-1], change):
             of_object[-1] = change
         else:
@@ -102,27 +80,10 @@ class ChangeQueue:
             self._queues[namespace] = change.fact.queue
         if is_asking:
             self._asking.add(namespace)
-        return not waits and namespace not in self._held
-
-    def _without_progress(self, namespace: str, number: tuple[FactKind, str]) -> list[Change]:
-        """The progress of an object that waits; it waits no longer."""
-        objects = self._progress.get(namespace, {})
-        changes = objects.pop(number, [])
-        if changes and not objects:
-            del self._progress[namespace]
-        return changes
-
-    def _take_progress_in(self) -> None:
-        """Put what has waited for long enough among the others."""
-        for namespace, objects in self._progress.items():
-            waiting = self._waiting.setdefault(namespace, {})
-            for number, changes in objects.items():
-                waiting.setdefault(number, []).extend(changes)
-        self._progress.clear()
+        return namespace not in self._held
 
     def take_all(self) -> list[Change]:
         """All changes."""
-        self._take_progress_in()
         taken, self._common = self._common, []
         for objects in self._waiting.values():
             for changes in objects.values():
@@ -136,8 +97,6 @@ class ChangeQueue:
         now = self._clock()
         if now >= self.held_until:
             self._held = frozenset()
-        if now >= self._progress_until:
-            self._take_progress_in()
         tenants = self._tenants()
         self._note_asking(tenants, now)
         sizes = {tenant: sum(len(self._waiting[each]) for each in names) for tenant, names in tenants.items()}
@@ -162,10 +121,7 @@ class ChangeQueue:
             return None
         if self._common or self._waiting.keys() - self._held:
             return 0.0
-        times = [
-            at for at, of in ((self.held_until, self._waiting), (self._progress_until, self._progress)) if of
-        ]
-        return max(0.0, min(times) - self._clock())
+        return max(0.0, self.held_until - self._clock())
 
     def _with_many(self, sizes: dict[str, int], now: float) -> str | None:
         """The tenant with many more changes than all others, if others ask now and then."""

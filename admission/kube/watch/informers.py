@@ -322,8 +322,6 @@ class Informers:
         self.pressing = asyncio.Event()
         self.context = Context()
         self.changes = ChangeQueue(monotonic)
-        #: Runs until changes are due that wait for their time.
-        self._timer: asyncio.TimerHandle | None = None
         #: Facts that are still to be read in the context as it is now.
         self._reading: list[Iterator[Change | None]] = []
         self._is_behind = asyncio.Event()
@@ -375,21 +373,17 @@ class Informers:
         taken = self.changes.take()
         self.changed.clear()
         self.pressing.clear()
-        self._ask_when_due()
+        if (seconds := self.changes.wait()) is not None:
+            self._wake_in(seconds)
         return taken
 
-    def _ask_when_due(self) -> None:
-        """Ask for a turn for what waits, when its time has come."""
-        seconds = self.changes.wait()
-        if seconds == 0.0:
+    def _wake_in(self, seconds: float) -> None:
+        """Ask for a turn for what waits."""
+        if seconds > 0:
+            asyncio.get_running_loop().call_later(seconds, self._wake_in, 0.0)
+        elif self.changes:
             self.changed.set()
             self.pressing.set()
-        elif seconds is not None and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._time_has_come)
-
-    def _time_has_come(self) -> None:
-        self._timer = None
-        self._ask_when_due()
 
     def everything(self) -> Iterator[Change]:
         """What is known now, as additions: what a new world starts from, after a ``drain``.
@@ -445,8 +439,6 @@ class Informers:
                 self.changed.set()
                 if asking:
                     self.pressing.set()
-        if not self.changed.is_set():
-            self._ask_when_due()
 
     def _recontext(self) -> None:
         """Namespaces, priority classes or topologies changed: facts that follow from them are read again, and shown if

@@ -10,8 +10,8 @@ from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.pods import PodFact, PodPhase
 from admission.kube.watch.change_queue import ASKED_WITHIN, HELD_FOR, MOST, MOST_BESIDE_OTHERS, ChangeQueue
 from queues import kind_names
-from queues.workload import AdmissionId, QueueName, WorkloadKey
-from tests.builders.facts import gated, pod, queue, released, seen, volcano_job
+from queues.workload import QueueName, WorkloadKey
+from tests.builders.facts import pod, queue, seen, volcano_job
 
 TENANTS = {"flood": "flood", "flood-2": "flood", "quiet": "quiet"}
 
@@ -127,49 +127,6 @@ def test_objects_without_a_namespace_come_with_the_next_turn() -> None:
     assert waiting.changes.take()[0] == change
 
 
-def test_progress_of_pods_with_seats_comes_together_a_few_times_a_second() -> None:
-    waiting = Waiting()
-    made, bound, other = released("a", "main/0"), released("a", "main/0", "node"), released("b", "main/1")
-    assert not any(waiting.changes.put(seen(each), "ns") for each in (made, other))
-    waiting.now += HELD_FOR / 2
-    assert not waiting.changes.put(seen(bound), "ns")
-    assert (waiting.changes.take(), waiting.changes.wait()) == ([], HELD_FOR / 2)
-    waiting.now += HELD_FOR / 2
-    assert waiting.changes.wait() == 0.0
-    assert waiting.changes.take() == [seen(made), seen(bound), seen(other)]
-    assert waiting.changes.wait() is None
-
-
-@pytest.mark.parametrize(
-    "after",
-    [
-        released("a", "main/0", "node", phase=PodPhase.SUCCEEDED),
-        released("a", "main/0", "node", deleting=True),
-        None,
-    ],
-)
-def test_a_pod_that_ends_comes_at_once_with_its_progress(after: PodFact | None) -> None:
-    waiting = Waiting()
-    running = seen(released("a", "main/0", "node"))
-    waiting.changes.put(running, "ns")
-    ended = Change(FactKind.POD, running.key, after)
-    assert waiting.changes.put(ended, "ns")
-    assert waiting.changes.take() == [running, ended]
-    assert not waiting.changes
-
-
-REFUSED = released("a", "main/0", refused=(1, "no room"))
-
-
-@pytest.mark.parametrize(
-    "fact", [gated("a"), gated("a", admission=AdmissionId(1)), pod("a", "node"), REFUSED]
-)
-def test_a_pod_that_waits_or_has_no_seat_comes_at_once(fact: PodFact) -> None:
-    waiting = Waiting()
-    assert waiting.changes.put(seen(fact), "ns")
-    assert waiting.changes.take() == [seen(fact)]
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_of_each_object_its_last_states_come_in_their_order_and_each_step_with_what_was_before(
     seed: int,
@@ -223,7 +180,5 @@ def some_changes(rng: random.Random) -> Iterator[Change]:
         for _ in range(rng.randrange(most)):
             key = f"{name}-{rng.randrange(50)}"
             fact = replace(pod(key), queue=QueueName(name), version=rng.randrange(1_000_000))
-            admission = rng.choice([None, AdmissionId(1)])
-            phase = rng.choice(list(PodPhase))
-            fact = replace(fact, phase=phase, deleting=rng.random() < 0.3, admission=admission)
+            fact = replace(fact, phase=rng.choice(list(PodPhase)), deleting=rng.random() < 0.3)
             yield Change(FactKind.POD, key, None if rng.random() < 0.2 else fact)
