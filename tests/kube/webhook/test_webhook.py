@@ -138,14 +138,16 @@ async def test_a_change_that_closes_a_cycle_is_refused_before_a_reason_is_said(r
 
 
 async def test_a_job_that_is_larger_than_any_node_is_warned_of_until_one_comes(running: Running) -> None:
-    asks = {"requests": {"cpu": "8"}}
-    containers = [{"name": "main", "image": "x", "resources": asks}]
+    resource = "example.com/licence"  # no node of another test has it
+    containers = [{"name": "main", "image": "x", "resources": {"limits": {resource: "8"}}}]
     job = batch_job("a", labels=QUEUED, containers=containers)
 
-    async def node_with(cpu: str) -> None:
-        path, named = NODES.path(name=f"with-{cpu}"), {"metadata": {"name": f"with-{cpu}"}}
+    async def node_with(units: str) -> None:
+        path, named = NODES.path(name=f"with-{units}"), {"metadata": {"name": f"with-{units}"}}
         await running.user.create(NODES.path(), {"apiVersion": "v1", "kind": "Node", **named})
-        await running.user.patch(f"{path}/status", {"status": {"allocatable": {"cpu": cpu, "pods": "9"}}})
+        await running.user.patch(
+            f"{path}/status", {"status": {"allocatable": {resource: units, "pods": "9"}}}
+        )
 
     async def is_warned() -> bool:
         return "the largest node has 4" in await running.warnings(BATCH_JOBS.path("default"), job)
@@ -157,8 +159,8 @@ async def test_a_job_that_is_larger_than_any_node_is_warned_of_until_one_comes(r
     await becomes(is_warned)
     await node_with("16")
     await becomes(is_warned_no_more)
-    for cpu in ("4", "16"):
-        await running.user.delete(NODES.path(name=f"with-{cpu}"))
+    for units in ("4", "16"):
+        await running.user.delete(NODES.path(name=f"with-{units}"))
 
 
 async def test_fields_that_a_kind_does_not_have_are_warned_of(running: Running) -> None:
