@@ -86,7 +86,7 @@ def keep(stack: Stack, steps: DemoSteps) -> None:
         say()
         head("It stays up until Ctrl-C. To look at, in a browser:")
         say(f"\n{address}\n")
-        head("In another terminal (pods and nodes are simulated: they have no logs):")
+        head("In another terminal:")
         say(f"""
 export KUBECONFIG={stack.cluster.kubeconfig}
 export PATH={path}:$PATH
